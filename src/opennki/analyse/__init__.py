@@ -1,0 +1,1 @@
+"""Analyses of traced programs: what each instruction touches, and what follows from that."""

@@ -1,0 +1,30 @@
+"""The two upward hooks of the lower layers, registered by importing this module.
+
+What they lead to is imported when it is needed: a kernel that is only traced loads no executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from opennki.frontend.kernel import Kernel, register_launch
+from opennki.ir.types import KernelArtifact, register_save
+
+__all__: list[str] = []
+
+
+def _launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    from opennki.build.launch import launch
+
+    return launch(kernel, args, kwargs)
+
+
+def _save(artifact: KernelArtifact, path: Path) -> Path:
+    from opennki.artifact import save_artifact
+
+    return save_artifact(artifact, path)
+
+
+register_launch(_launch)
+register_save(_save)

@@ -1,0 +1,62 @@
+"""The user's places: the line that called us, the line that raised."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType, TracebackType
+
+from opennki.diag import Location
+from opennki.ir.location import locate
+
+__all__ = ["call_location", "caller", "is_ours", "raised_at"]
+
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+def caller() -> FrameType | None:
+    """Return the innermost frame that is not ours: the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_package(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def call_location() -> Location | None:
+    """Return the place in the user's source that called us."""
+    frame = caller()
+    return None if frame is None else locate(frame.f_code, frame.f_lasti)
+
+
+def is_ours(raised: BaseException) -> bool:
+    """True if `raised` left a function of ours rather than the user's code or a library that it calls."""
+    found = _innermost(raised.__traceback__, of_user=False)
+    return found is not None and _is_package(found.tb_frame.f_code.co_filename)
+
+
+def raised_at(raised: BaseException) -> Location | None:
+    """Return the user's innermost place in the traceback of `raised`; of a syntax error its own."""
+    if isinstance(raised, SyntaxError) and raised.filename and raised.lineno:
+        column = max((raised.offset or 1) - 1, 0)
+        text = (raised.text or "").rstrip("\r\n")
+        file = os.path.basename(raised.filename)
+        return Location(file, raised.lineno, raised.lineno, column, column + 1, "<module>", text)
+    found = _innermost(raised.__traceback__, of_user=True)
+    return None if found is None else locate(found.tb_frame.f_code, found.tb_lasti)
+
+
+def _innermost(step: TracebackType | None, *, of_user: bool) -> TracebackType | None:
+    found = None
+    while step is not None:
+        if not of_user or _is_users(step.tb_frame.f_code.co_filename):
+            found = step
+        step = step.tb_next
+    return found
+
+
+def _is_package(filename: str) -> bool:
+    return filename.startswith(_PACKAGE)
+
+
+def _is_users(filename: str) -> bool:
+    return not (_is_package(filename) or filename.startswith("<frozen") or "site-packages" in filename)

@@ -1,0 +1,64 @@
+"""Tracing as the pipeline does it: a kernel call with its artifact, and where its degree comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import opennki.build.hooks  # noqa: F401  # an artifact can be saved
+from opennki.build.findings import warn
+from opennki.build.places import call_location
+from opennki.frontend.kernel import Kernel, as_kernel
+from opennki.frontend.trace import bind_arguments, trace_program
+from opennki.graph import KernelCall
+from opennki.ir.types import KernelArtifact
+from opennki.settings import Setting, check_degree, kernel_degree, target_setting
+from opennki.targets import Target
+
+__all__ = ["trace", "trace_call"]
+
+
+def trace(
+    kernel: Kernel | Callable[..., Any],
+    /,
+    *specs: object,
+    lnc: object | None = None,
+    target: str | None = None,
+    **values: object,
+) -> KernelArtifact:
+    """Return the artifact of `kernel`, traced once for each core of its degree.
+
+    A spec is an array, a `Spec` or a text such as "bfloat16[128,512]"; any other argument reaches the kernel
+    as it is. The degree is that of the bracket, `lnc`, the environment, or 1; the target is `target`, the
+    environment's, or trn3. What is found and is no error is in `.findings`, and said as a warning.
+
+    Errors: ONKI001, ONKI002, ONKI006, ONKI301 and NCC_EARG001 before the kernel runs; then those of its
+    instructions and of its return value. An exception of the kernel's own passes, with a note.
+    """
+    artifact = trace_call(kernel, specs, values, target_setting(target), option=lnc).artifact
+    warn(artifact.findings)
+    return artifact
+
+
+def trace_call(
+    kernel: object,
+    specs: Sequence[object],
+    values: Mapping[str, object],
+    target: Setting[Target],
+    *,
+    option: object | None = None,
+    graph: Setting[int] | None = None,
+    spelled: str = "lnc=",
+) -> KernelCall:
+    """Return the call of a kernel that is traced for `target` at its own degree.
+
+    `option` is the kernel's degree as an option, written as `spelled` says. `graph` is the graph's degree
+    where it is settled before: OPENNKI_KERNEL_LNC=graph takes it.
+    """
+    found = as_kernel(kernel)
+    place = call_location()
+    degree = kernel_degree(found.degree, option, target, found.name, graph=graph, spelled=spelled, at=place)
+    check_degree(degree, target, at=place)
+    args, kwargs, arguments = bind_arguments(found, specs, values, texts=True)
+    artifact = trace_program(found, args, kwargs, arguments, degree.value, target.value)
+    return KernelCall(artifact=artifact, degree=degree, location=place)

@@ -1,0 +1,158 @@
+"""`opennki exec` and `opennki run`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opennki.cli.options import AsJson, Degree, TargetName
+from opennki.cli.output import INTERRUPTED, REFUSED, Outcome, is_terminal, write
+from opennki.diag import OpenNkiError, fail
+from opennki.diag.render import render_text
+
+if TYPE_CHECKING:
+    from opennki.build.executable import BakedCall, Executable
+
+__all__ = ["exec", "run"]
+
+
+def exec(
+    executable: Annotated[Path, typer.Argument(metavar="FILE.nkx", help="An executable.")],
+    input: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="[NAME=]FILE.npy", help="An input, in order or by name. May repeat."),
+    ] = None,
+    output_dir: Annotated[
+        Path, typer.Option("--output-dir", metavar="FOLDER", help="Where the outputs go, as <name>.npy.")
+    ] = Path(),
+    call: Annotated[
+        str | None, typer.Option("--call", metavar="N", help="Which kernel call, if there are several.")
+    ] = None,
+    json: AsJson = False,
+) -> Outcome:
+    """Run an executable on .npy files and write its outputs.
+
+    The dtype of a file must be the kernel's. NumPy stores bfloat16 and 8-bit floats as raw elements: these,
+    and unsigned integers of the same width, are taken as bit patterns. Nothing is converted.
+    """
+    from opennki.build.container import load_executable
+    from opennki.cli.arrays import read_inputs, save_outputs
+    from opennki.lnc import check_runtime
+    from opennki.targets import TARGETS
+
+    loaded = load_executable(executable)
+    runtime = check_runtime(loaded.lnc, TARGETS[loaded.target])
+    chosen = _choose(loaded, call)
+    arrays = read_inputs(input or [], chosen)
+    result = chosen.run(arrays)
+    files = save_outputs(chosen, arrays, result, output_dir)
+    lines = [f"runtime: LNC={runtime.value}, from {runtime.origin}", *(f"wrote {file}" for file in files)]
+    return Outcome(
+        text="\n".join(lines),
+        fields={
+            "runtime": {"lnc": runtime.value, "origin": runtime.origin},
+            "outputs": [str(file) for file in files],
+        },
+    )
+
+
+def _choose(executable: Executable, wanted: str | None) -> BakedCall:
+    """Return the kernel call of that number or name; the only one if none is asked for."""
+    calls = executable.calls
+    listed = ", ".join(f"{i} is `{call.name}`" for i, call in enumerate(calls))
+    if wanted is None:
+        if len(calls) == 1:
+            return calls[0]
+        fail(
+            "ONKI006",
+            problem=f"the executable has {len(calls)} kernel calls",
+            help=[f"give --call: {listed}"],
+        )
+    if wanted.isdecimal() and int(wanted) < len(calls):
+        return calls[int(wanted)]
+    named = [call for call in calls if call.name == wanted]
+    if len(named) == 1:
+        return named[0]
+    fail(
+        "ONKI006", problem=f"--call {wanted} names no single kernel call", help=[f"give its number: {listed}"]
+    )
+
+
+def run(
+    context: typer.Context,
+    script: Annotated[
+        Path, typer.Argument(metavar="SCRIPT.py", help="A Python script; its arguments follow.")
+    ],
+    lnc: Degree = None,
+    target: TargetName = None,
+) -> int:
+    """Run a script in which `import nki` gives OpenNKI's.
+
+    --lnc is the degree of the graph that each direct call of a kernel is, --target its target. The exit
+    status is the script's own.
+    """
+    from opennki.build.aliasing import install
+    from opennki.build.launch import RunOptions, run_options
+
+    if not script.is_file():
+        fail("ONKI005", file=str(script), reason="it is a folder" if script.is_dir() else "no such file")
+    install(force=True)
+    with run_options(RunOptions(lnc, target)):
+        return _run_script(script, context.args)
+
+
+def _run_script(script: Path, arguments: list[str]) -> int:
+    """Run the script as `python SCRIPT.py …` does, and return its status."""
+    import runpy
+
+    before = sys.argv, sys.path
+    sys.argv = [str(script), *arguments]
+    sys.path = [str(script.resolve().parent), *sys.path]
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+        return 0
+    except SystemExit as leaving:
+        return _status(leaving)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OpenNkiError as problem:
+        sys.stdout.flush()
+        write(sys.stderr, render_text(problem.diagnostics, color=is_terminal(sys.stderr)))
+        return REFUSED
+    except Exception as raised:
+        _say(raised)
+        return REFUSED
+    finally:
+        sys.argv, sys.path = before
+
+
+def _status(leaving: SystemExit) -> int:
+    """Return the status that `sys.exit(…)` asks for; a text is printed and gives 1."""
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF
+    write(sys.stderr, str(leaving.code))
+    return REFUSED
+
+
+def _say(raised: Exception) -> None:
+    """Print the script's own traceback, from its first line on; a bug of ours is passed on."""
+    import traceback
+
+    from opennki.build.places import is_ours
+
+    if is_ours(raised):
+        raise raised
+    frames = raised.__traceback__
+    while frames is not None and not _is_scripts(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    sys.stdout.flush()
+    write(sys.stderr, "".join(traceback.format_exception(type(raised), raised, frames)).rstrip("\n"))
+
+
+def _is_scripts(filename: str) -> bool:
+    return filename != __file__ and not filename.startswith("<frozen")

@@ -1,0 +1,133 @@
+"""Family 1: the front end."""
+
+from __future__ import annotations
+
+from opennki.diag.catalogue.entry import Entry
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        code="ONKI101",
+        title="instruction argument of a wrong kind",
+        template="`{instruction}` needs {expected} for `{role}`, got {got}",
+        stage="trace",
+        cause=(
+            "An argument has a kind that the instruction does not take there: a number where a tile is "
+            "due, a string where an enum is due, a NumPy array instead of a tensor of the kernel."
+        ),
+        fix="pass {expected} for `{role}`",
+        source="nki/api/nki/isa/__init__.py",
+        validation=True,
+        type_error=True,
+    ),
+    Entry(
+        code="ONKI102",
+        title="not yet in OpenNKI",
+        template="`{name}` is documented but not yet in OpenNKI",
+        stage="trace",
+        cause=(
+            "The name is part of the documented NKI interface, but this version of OpenNKI has no "
+            "definition of it."
+        ),
+        fix="write it with other instructions: `opennki isa` lists those that are defined",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI103",
+        title="called outside of a kernel",
+        template="`{name}` is called outside of a kernel",
+        stage="trace",
+        cause=(
+            "Instructions, allocations and queries of the launch record into the kernel that is being "
+            "traced or simulated. No kernel is running here."
+        ),
+        fix="call it in a function decorated with `@nki.jit`",
+        source="nki/api/nki/__init__.py",
+    ),
+    Entry(
+        code="ONKI104",
+        title="kernel argument of a wrong kind",
+        template="kernel `{kernel}` cannot take {got} for `{argument}`",
+        stage="launch",
+        cause="A kernel takes tensors and values that are fixed at trace time. The argument is neither.",
+        fix='pass a NumPy array, a spec such as `"float32[128,64]"`, or a plain Python value',
+        source="nki/api/nki/__init__.py",
+    ),
+    Entry(
+        code="ONKI105",
+        title="return value that is no output",
+        template="kernel `{kernel}` returns {got}, which is no output",
+        stage="trace end",
+        cause=(
+            "A kernel returns tensors in shared HBM, alone or nested in tuples, lists and dictionaries. A "
+            "tile on the chip, a private tensor or a Python value cannot leave the kernel."
+        ),
+        fix=(
+            "allocate the tensor with `buffer=nl.shared_hbm`, copy the tile into it with `nisa.dma_copy`, "
+            "and return it"
+        ),
+        source="facts/constraints.csv GEN-35, GEN-36",
+    ),
+    Entry(
+        code="ONKI106",
+        title="no output",
+        template="kernel `{kernel}` returns nothing and writes no input",
+        stage="trace end",
+        cause=(
+            "The kernel neither returns a tensor nor writes one of its inputs, so nothing of what it "
+            "computes could be seen."
+        ),
+        fix="return the `nl.shared_hbm` tensor that the kernel writes",
+        source="facts/constraints.csv GEN-36",
+    ),
+    Entry(
+        code="ONKI107",
+        title="removed argument of nki.jit",
+        template="`nki.jit({argument}=…)` is not supported",
+        stage="decorate",
+        cause=(
+            "The argument was part of `nki.jit` before NKI 0.3. The target is now a matter of the launch, "
+            "not of the kernel."
+        ),
+        fix=(
+            "drop `{argument}` and set the target where the kernel is used: "
+            '`NEURON_PLATFORM_TARGET_OVERRIDE=trn2`, `target="trn2"` or `--target trn2`'
+        ),
+        source="nki/migration (SDK 2.32), 0.3",
+    ),
+    Entry(
+        code="ONKI108",
+        title="name used twice",
+        template="the name `{name}` is used for two {what} of one core",
+        stage="trace",
+        cause=(
+            "A name given with `name=` identifies a tensor or an instruction on every core, so it may "
+            "occur once a core."
+        ),
+        fix='give each its own name, in a loop for instance `name=f"{name}_{{i}}"`',
+        source="nki/api/nki/language/__init__.py",
+    ),
+    Entry(
+        code="ONKI109",
+        title="tensor of another launch",
+        template="tensor `{tensor}` belongs to another launch",
+        stage="trace",
+        cause=(
+            "A tensor lives as long as the launch that made it. This one was kept, in a global or a "
+            "default argument, and used in a later launch or on the other core."
+        ),
+        fix="pass `{tensor}` as an argument, or allocate it inside of the kernel",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI110",
+        title="kernel that raises",
+        template="kernel `{kernel}` raised {raised}",
+        stage="trace",
+        cause=(
+            "A kernel is a Python function that runs once a core while it is traced. Its own code raised an "
+            "exception. Python gets that exception unchanged; the command line and `check` report this code."
+        ),
+        fix="correct the line, or call the kernel with arguments that it takes",
+        source="OpenNKI",
+    ),
+)

@@ -1,0 +1,29 @@
+"""Family 6: graphs and frameworks."""
+
+from __future__ import annotations
+
+from opennki.diag.catalogue.entry import Entry
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        code="ONKI601",
+        title="graph of a kind that comes later",
+        template="`{graph}` is a {kind} graph, which OpenNKI does not compile yet",
+        stage="compile",
+        cause="This version compiles artifacts and kernels; graphs of frameworks and HLO come later.",
+        fix="trace its kernels and compile their artifacts: `opennki trace`, then `opennki compile NAME.nka`",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI602",
+        title="no graph",
+        template="`{graph}` is no graph to compile: {reason}",
+        stage="compile",
+        cause=(
+            "A graph is an artifact, a list of artifacts, the path of a `.nka` file, or a kernel with "
+            "examples of its arguments."
+        ),
+        fix="give an artifact or a kernel",
+        source="OpenNKI",
+    ),
+)

@@ -1,0 +1,44 @@
+"""Family 7: run time."""
+
+from __future__ import annotations
+
+from opennki.diag.catalogue.entry import Entry
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        code="ONKI701",
+        title="cores wait for ever",
+        template="{says}",
+        stage="run",
+        cause=(
+            "Every core has finished or waits, and no two waits match: one core stands at a barrier or an "
+            "exchange that the other never reaches. On the device this hangs."
+        ),
+        fix="let every core reach the same barriers in the same order",
+        source="facts/constraints.csv KERNEL_LNC-03",
+    ),
+    Entry(
+        code="ONKI702",
+        title="input does not fit",
+        template="input `{name}` is {got}, the kernel was traced for {expected}",
+        stage="run",
+        cause=(
+            "An executable is compiled for fixed shapes and dtypes. The array given for an input has "
+            "another one."
+        ),
+        fix="pass {expected}, or trace and compile again for {got}",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI703",
+        title="read-only input",
+        template="input `{name}` is written by the kernel but the array is read-only",
+        stage="run",
+        cause=(
+            "The kernel writes into this input in place, and NumPy marks the array as read-only, as "
+            "broadcasts and memory-mapped files are."
+        ),
+        fix="pass a writable copy: `{name}.copy()`",
+        source="OpenNKI",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Executors: programs run on the CPU."""

@@ -1,0 +1,108 @@
+"""Memory of a run: bytes behind buffers, and NumPy views of accesses."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from opennki.execute.convert import fill_value
+from opennki.ir.dtypes import DTYPES
+from opennki.ir.types import Buffer, Layout
+
+__all__ = ["Arena", "Storage", "buffer_bytes", "matrix_of", "new_storage"]
+
+Array = np.ndarray[Any, Any]
+
+
+def buffer_bytes(buffer: Buffer) -> int:
+    """Bytes of a whole buffer, all partitions."""
+    return prod(buffer.shape) * DTYPES[buffer.dtype].bytes
+
+
+class Storage:
+    """The bytes of one buffer. A buffer placed by hand is a window of an arena whose rows are longer."""
+
+    __slots__ = ("base_bytes", "pitch_bytes", "raw", "row_bytes")
+
+    def __init__(self, raw: Array, row_bytes: int, pitch_bytes: int, base_bytes: int = 0) -> None:
+        self.raw = raw
+        self.row_bytes = row_bytes
+        self.pitch_bytes = pitch_bytes
+        self.base_bytes = base_bytes
+
+    def array(self, offset: int, layout: Layout, dtype: np.dtype[Any] | None = None) -> Array:
+        """Return the access `offset`, `layout` as a NumPy view; `dtype` reads the elements as another type."""
+        kind = DTYPES[layout.dtype].storage if dtype is None else dtype
+        size = kind.itemsize
+        pattern = layout.pattern
+        if self.row_bytes == self.pitch_bytes:
+            start = self.base_bytes + offset * size
+            strides = [step * size for step, _ in pattern]
+        else:
+            partition, byte = divmod(offset * size, self.row_bytes)
+            start = self.base_bytes + partition * self.pitch_bytes + byte
+            strides = [self.pitch_bytes, *[step * size for step, _ in pattern[1:]]]
+        return np.ndarray([count for _, count in pattern], kind, self.raw, start, strides)
+
+    def whole(self, buffer: Buffer) -> Array:
+        """Return the buffer in its own shape."""
+        info = DTYPES[buffer.dtype]
+        if self.row_bytes == self.pitch_bytes:
+            return np.ndarray(buffer.shape, info.storage, self.raw, self.base_bytes)
+        inner = [info.bytes] * (len(buffer.shape) - 1)
+        for i in range(len(inner) - 2, -1, -1):
+            inner[i] = inner[i + 1] * buffer.shape[i + 2]
+        return np.ndarray(buffer.shape, info.storage, self.raw, self.base_bytes, [self.pitch_bytes, *inner])
+
+    def fill_unwritten(self, buffer: Buffer) -> None:
+        """Make every element read as unwritten memory does."""
+        self.whole(buffer).fill(fill_value(DTYPES[buffer.dtype]))
+
+
+def new_storage(buffer: Buffer, raw: Array | None = None) -> Storage:
+    """Return storage of a buffer's own, over `raw` bytes if given."""
+    size = buffer_bytes(buffer)
+    row = size // buffer.shape[0] if buffer.space.is_on_chip else size
+    return Storage(np.empty(size, np.uint8) if raw is None else raw, row, row)
+
+
+class Arena:
+    """The SBUF or PSUM of a core in which buffers are placed by hand, so that they really overlap.
+
+    Nobody's bytes are all ones, which is NaN in every float type.
+    """
+
+    __slots__ = ("pitch_bytes", "raw")
+
+    def __init__(self, partitions: int, pitch_bytes: int) -> None:
+        self.raw = np.full(partitions * pitch_bytes, 0xFF, np.uint8)
+        self.pitch_bytes = pitch_bytes
+
+    def place(self, buffer: Buffer) -> Storage:
+        """Return the window of the arena that an addressed buffer has."""
+        partition, byte = buffer.address or (0, 0)
+        row = buffer_bytes(buffer) // buffer.shape[0]
+        return Storage(self.raw, row, self.pitch_bytes, partition * self.pitch_bytes + byte)
+
+
+def matrix_of(array: Array, is_on_chip: bool) -> Array | None:
+    """Return an access as `[partitions, free]` without a copy, None where only a copy would do."""
+    if array.ndim == 2:
+        return array
+    rows = array.shape[0] if is_on_chip else 1
+    run_shape, run_stride = 1, array.itemsize
+    first = 1 if is_on_chip else 0
+    started = False
+    for count, stride in zip(reversed(array.shape[first:]), reversed(array.strides[first:]), strict=True):
+        if count == 1:
+            continue
+        if not started:
+            run_shape, run_stride, started = count, stride, True
+        elif stride == run_stride * run_shape:
+            run_shape *= count
+        else:
+            return None
+    pitch = array.strides[0] if is_on_chip else 0
+    return np.lib.stride_tricks.as_strided(array, (rows, run_shape), (pitch, run_stride))

@@ -1,0 +1,359 @@
+"""The NumPy executor: the definition of what a program does.
+
+Programs are prepared once: views resolved, one closure an instruction, storage assigned by liveness. A run
+copies the inputs in, walks the closures, one thread a core, and copies the outputs out.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from opennki.diag import Diagnostic, Label, Location, OpenNkiError, diagnostic, error, fail
+from opennki.execute.machine import Machine, Step
+from opennki.execute.memory import Arena, Storage, buffer_bytes, new_storage
+from opennki.execute.rendezvous import Aborted, Hopeless, Rendezvous
+from opennki.ir.dtypes import DTYPES
+from opennki.ir.types import Buffer, Input, Instruction, KernelArtifact, Loop, Program, Space, View
+from opennki.isa.define import Access
+from opennki.isa.layout import TileLayout
+from opennki.isa.table import BY_NAME, TABLE
+from opennki.targets import TARGETS, Target
+
+__all__ = ["Prepared", "prepare", "run_cores"]
+
+Array = np.ndarray[Any, Any]
+
+_BLOCK = 256  # instructions between two looks for an interrupt
+
+
+def prepare(artifact: KernelArtifact) -> Prepared:
+    """Return `artifact` ready to run: at most 10 µs an instruction, once."""
+    return Prepared(artifact)
+
+
+class Prepared:
+    """A kernel ready to run. State: the storage of all buffers, so one run at a time (a lock sees to it)."""
+
+    def __init__(self, artifact: KernelArtifact) -> None:
+        self.artifact = artifact
+        self.target: Target = TARGETS[artifact.target]
+        self._lock = threading.Lock()
+        self._meeting = Rendezvous(artifact.lnc)
+        self._shared: dict[str, tuple[Buffer, Storage]] = {}
+        for program in artifact.programs:
+            for buffer in program.buffers:
+                if buffer.space is Space.shared_hbm and buffer.key not in self._shared:
+                    self._shared[buffer.key] = (buffer, new_storage(buffer))
+        self._cores = [_Core(self, program) for program in artifact.programs]
+
+    def run(self, arrays: Sequence[Array]) -> list[Array]:
+        """Run the kernel on `arrays`, in the order of the signature's inputs, and return its outputs.
+
+        Inputs that the kernel writes are changed in place; a returned alias is that same array. Errors:
+        ONKI702 (count, shape or dtype), ONKI703 (read-only), ONKI701 (cores that wait for ever).
+        """
+        signature = self.artifact.signature
+        inputs = [
+            check_input(spec, a, self.artifact)
+            for spec, a in zip_inputs(signature.inputs, arrays, self.artifact)
+        ]
+        with self._lock:
+            given = {spec.key: array for spec, array in zip(signature.inputs, inputs, strict=True)}
+            constants = dict(zip([c.key for c in signature.constants], self.artifact.constants, strict=True))
+            for key, (buffer, storage) in self._shared.items():
+                if key in given:
+                    storage.whole(buffer)[...] = given[key].view(DTYPES[buffer.dtype].storage)
+                elif key in constants:
+                    storage.raw[:] = np.frombuffer(constants[key], np.uint8)
+                else:
+                    storage.fill_unwritten(buffer)
+            self._meeting = Rendezvous(self.artifact.lnc)
+            run_cores([core.run for core in self._cores], self._meeting)
+            for spec, array in zip(signature.inputs, inputs, strict=True):
+                if spec.is_written:
+                    buffer, storage = self._shared[spec.key]
+                    array[...] = storage.whole(buffer).view(array.dtype)
+            return [self._output(output, inputs) for output in signature.outputs]
+
+    def _output(self, output: Any, inputs: Sequence[Array]) -> Array:
+        buffer, storage = self._shared[output.key]
+        info = DTYPES[output.dtype]
+        whole = output.offset == 0 and output.shape == buffer.shape and output.dtype == buffer.dtype
+        if output.alias >= 0:
+            source = inputs[output.alias]
+            if whole:
+                return source
+            raw = source.reshape(-1).view(np.uint8) if source.flags.c_contiguous else storage.raw.copy()
+        else:
+            raw = storage.raw.copy()
+        strides = [step * info.bytes for step, _ in output.pattern]
+        return np.ndarray(output.shape, info.storage, raw, output.offset * info.bytes, strides)
+
+    def meeting(self) -> Rendezvous:
+        """The rendezvous of the run that is under way."""
+        return self._meeting
+
+
+class _Core:
+    """One core's program as closures. State: its private storage and engine state."""
+
+    def __init__(self, prepared: Prepared, program: Program) -> None:
+        self.prepared = prepared
+        self.program = program
+        self.machine = Machine(program.core, prepared.target, TABLE)
+        self.rows = tuple(BY_NAME[name] for name in program.opcodes)
+        self.machine.rows = self.rows
+        self.layouts = [TileLayout(i, record, 1) for i, record in enumerate(program.layouts)]
+        self.arenas: dict[Space, Arena] = {}
+        self.storages: dict[int, Storage] = {}
+        self.steps: list[Step] = []
+        self._places: list[int] = []
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Give every buffer storage for as long as it lives, and make the closures."""
+        body = self.program.body
+        ends: dict[int, list[int]] = {}
+        for number, last in self._last_uses(body).items():
+            ends.setdefault(last, []).append(number)
+        pool: dict[int, list[Array]] = {}
+        for number, buffer in enumerate(self.program.buffers):
+            if buffer.space is Space.shared_hbm:
+                self.storages[number] = self.prepared._shared[buffer.key][1]
+        cache: dict[tuple[int, int], dict[str, Any]] = {}
+        for position, item in enumerate(body):
+            if isinstance(item, Loop):
+                fail("ONKI102", name="a dynamic loop", at=self.program.locations[item.location])
+            for operand in item.operands:
+                if operand.__class__ is View and operand.buffer not in self.storages:  # type: ignore[union-attr]
+                    self._begin(operand.buffer, pool, item)  # type: ignore[union-attr]
+            key = (item.opcode, item.attrs)
+            attrs = cache.get(key)
+            if attrs is None:
+                attrs = cache[key] = self.rows[item.opcode].decode(self.program.attrs[item.attrs])
+            self._add(self._step(item, attrs), item.location)
+            for number in ends.get(position, ()):
+                self._end(number, pool)
+
+    def _step(self, item: Instruction, attrs: dict[str, Any]) -> Step:
+        row = self.rows[item.opcode]
+        if row.sync is None:
+            return self.machine.prepare(item, attrs, self.layouts, self.storages.__getitem__)
+        if self.prepared.artifact.lnc == 1:
+            return _nothing
+        channel = (row.name, row.sync.channel(attrs), row.sync.group(attrs))
+        where = (row.name, self.program.locations[item.location])
+        core, prepared = self.program.core, self.prepared
+        return lambda: prepared.meeting().barrier(core, channel, where)
+
+    def _add(self, step: Step, location: int) -> None:
+        self.steps.append(step)
+        self._places.append(location)
+
+    def _last_uses(self, body: Sequence[Instruction | Loop]) -> dict[int, int]:
+        """The last instruction that touches each buffer."""
+        found: dict[int, int] = {}
+        for position, item in enumerate(body):
+            if isinstance(item, Loop):
+                continue
+            for operand in item.operands:
+                if operand.__class__ is View:
+                    found[operand.buffer] = position  # type: ignore[union-attr]
+        return found
+
+    def _begin(self, number: int, pool: dict[int, list[Array]], item: Instruction) -> None:
+        """Give a buffer its storage; fill it unless this instruction overwrites all of it."""
+        buffer = self.program.buffers[number]
+        if buffer.address is not None:
+            self.storages[number] = self._arena(buffer.space).place(buffer)
+            return
+        size = buffer_bytes(buffer)
+        free = pool.get(size)
+        storage = new_storage(buffer, free.pop() if free else None)
+        self.storages[number] = storage
+        if not self._overwrites(item, number, buffer):
+            self._add(lambda: storage.fill_unwritten(buffer), item.location)
+
+    def _end(self, number: int, pool: dict[int, list[Array]]) -> None:
+        """Give storage back: nothing later touches the buffer."""
+        buffer = self.program.buffers[number]
+        if buffer.space is Space.shared_hbm or buffer.address is not None:
+            return
+        pool.setdefault(buffer_bytes(buffer), []).append(self.storages[number].raw)
+
+    def _overwrites(self, item: Instruction, number: int, buffer: Buffer) -> bool:
+        """True if `item` writes all of a buffer and reads nothing of it."""
+        row = self.rows[item.opcode]
+        attrs = row.decode(self.program.attrs[item.attrs])
+        covers = False
+        for role, operand in zip(row.roles, item.operands, strict=False):
+            if not isinstance(operand, View) or operand.buffer != number:
+                continue
+            access = role.access(attrs)
+            if access not in (Access.WRITE, Access.ACCUMULATE):
+                return False
+            layout = self.layouts[operand.layout]
+            covers = layout.elements * layout.info.bytes == buffer_bytes(buffer) and 0 not in layout.strides
+        return covers
+
+    def _arena(self, space: Space) -> Arena:
+        if space not in self.arenas:
+            target = self.prepared.target
+            pitch = (
+                target.psum_bytes_per_partition if space is Space.psum else target.sbuf_bytes_per_partition
+            )
+            self.arenas[space] = Arena(target.partitions, pitch)
+        return self.arenas[space]
+
+    def run(self) -> None:
+        """Walk the closures."""
+        self.machine.reset()
+        for arena in self.arenas.values():
+            arena.raw.fill(0xFF)
+        check = self.prepared.meeting().check
+        steps = self.steps
+        with np.errstate(all="ignore"):
+            for start in range(0, len(steps), _BLOCK):
+                check()
+                for step in steps[start : start + _BLOCK]:
+                    step()
+
+
+def _nothing() -> None:
+    """A barrier of one core."""
+
+
+def run_cores(cores: Sequence[Callable[[], None]], meeting: Rendezvous) -> None:
+    """Run the cores of one launch, one thread each, in copies of the caller's context.
+
+    Raises what went wrong: the errors of all cores in one report, core 0 first. An interrupt stops all cores.
+    """
+    failures: dict[int, BaseException] = {}
+
+    def body(core: int, run: Callable[[], None]) -> None:
+        try:
+            meeting.start(core)
+            run()
+        except Aborted:
+            pass
+        except Hopeless as problem:
+            failures[core] = problem
+        except BaseException as problem:
+            failures[core] = problem
+            meeting.abort()
+        finally:
+            meeting.finish(core)
+
+    if len(cores) == 1:
+        body(0, cores[0])
+    else:
+        threads = [
+            threading.Thread(
+                target=contextvars.copy_context().run,
+                args=(body, core, run),
+                name=f"core {core}",
+                daemon=True,
+            )
+            for core, run in enumerate(cores)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            meeting.abort()
+            for thread in threads:
+                thread.join()
+            raise
+    if failures:
+        raise _failure(failures)
+
+
+def _failure(failures: dict[int, BaseException]) -> BaseException:
+    """Join what the cores raised into one exception."""
+    real = {core: problem for core, problem in failures.items() if not isinstance(problem, Hopeless)}
+    if real:
+        first = real[min(real)]
+        if not isinstance(first, OpenNkiError):
+            return first
+        found = [
+            d for core in sorted(real) if isinstance(p := real[core], OpenNkiError) for d in p.diagnostics
+        ]
+        return error(*found)
+    return error(
+        *[_hopeless(problem) for _, problem in sorted(failures.items()) if isinstance(problem, Hopeless)]
+    )
+
+
+def _hopeless(problem: Hopeless) -> Diagnostic:
+    name, where = problem.waiting[problem.core]
+    others = [(core, there) for core, there in problem.waiting.items() if core != problem.core]
+    return diagnostic(
+        "ONKI701",
+        at=Label(where, f"core {problem.core} waits here"),
+        others=[Label(there[1], f"core {core} waits here") for core, there in others if there is not None],
+        core=problem.core,
+        says=f"core {problem.core} waits at `{name}` for ever: "
+        + ", ".join(
+            f"core {core} has finished"
+            if there is None
+            else f"core {core} waits at `{there[0]}` of {_line(there[1])}"
+            for core, there in others
+        ),
+    )
+
+
+def _line(place: Location) -> str:
+    return f"{place.file}:{place.line}"
+
+
+def zip_inputs(
+    inputs: Sequence[Input], arrays: Sequence[Any], artifact: KernelArtifact
+) -> list[tuple[Input, Any]]:
+    """Pair inputs and arrays. Errors: ONKI702 for a wrong number."""
+    if len(inputs) != len(arrays):
+        fail(
+            "ONKI702",
+            name=inputs[len(arrays)].name if len(arrays) < len(inputs) else "more",
+            got=f"one of {len(arrays)} arrays",
+            expected=f"{len(inputs)} arrays: {', '.join(i.name for i in inputs)}",
+            at=artifact.location,
+        )
+    return list(zip(inputs, arrays, strict=True))
+
+
+def check_input(spec: Input, value: Any, artifact: KernelArtifact) -> Array:
+    """Return `value` as the array that an input takes. Errors: ONKI702, ONKI703."""
+    storage = DTYPES[spec.dtype].storage
+    expected = f"{spec.dtype}{list(spec.shape)}"
+    if not isinstance(value, np.ndarray):
+        fail(
+            "ONKI702",
+            name=spec.name,
+            got=f"an object of type `{type(value).__name__}`",
+            expected=expected,
+            at=artifact.location,
+        )
+    if value.shape != spec.shape or (value.dtype != storage and not _same_bits(value.dtype, spec)):
+        fail(
+            "ONKI702",
+            name=spec.name,
+            got=f"{value.dtype}{list(value.shape)}",
+            expected=expected,
+            at=artifact.location,
+        )
+    if spec.is_written and not value.flags.writeable:
+        fail("ONKI703", name=spec.name, at=artifact.location)
+    return value
+
+
+def _same_bits(dtype: np.dtype[Any], spec: Input) -> bool:
+    """Packed elements come as unsigned integers of their width."""
+    info = DTYPES[spec.dtype]
+    return info.kind == "packed" and dtype == info.storage

@@ -1,0 +1,76 @@
+"""Which elements of a PSUM buffer have been written since it was allocated.
+
+Most kernels accumulate again and again into the very same window, which a set of windows answers. Only where
+windows overlap in part is a map of elements made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from opennki.ir.dtypes import DTYPES
+from opennki.ir.types import Layout
+
+__all__ = ["WrittenMap"]
+
+Array = np.ndarray[Any, Any]
+
+
+class WrittenMap:
+    """The windows of one buffer that have been written. State: the windows, and a map of bytes once needed."""
+
+    __slots__ = ("_map", "_row_bytes", "_windows")
+
+    def __init__(self, row_bytes: int) -> None:
+        self._row_bytes = row_bytes
+        self._windows: dict[tuple[int, Layout], tuple[int, int, int, int]] = {}
+        self._map: Array | None = None
+
+    def add(self, offset: int, layout: Layout) -> None:
+        """Note a write."""
+        key = (offset, layout)
+        if key in self._windows:
+            return
+        self._windows[key] = self._box(offset, layout)
+        if self._map is not None:
+            self._region(offset, layout)[...] = True
+
+    def fresh(self, offset: int, layout: Layout) -> bool | Array:
+        """Return True if no element of a window has been written, False if all have, else the mask of fresh ones."""
+        if (offset, layout) in self._windows:
+            return False
+        box = self._box(offset, layout)
+        if not any(_meet(box, other) for other in self._windows.values()):
+            return True
+        if self._map is None:
+            self._map = np.zeros(0, bool)
+            for window in self._windows:
+                self._region(*window)[...] = True
+        written = self._region(offset, layout)[..., 0]
+        if written.all():
+            return False
+        return np.logical_not(written) if written.any() else True
+
+    def _box(self, offset: int, layout: Layout) -> tuple[int, int, int, int]:
+        """The rows and the bytes within a row that a window spans: first row, end row, first byte, end byte."""
+        size = DTYPES[layout.dtype].bytes
+        row, byte = divmod(offset * size, self._row_bytes)
+        reach = sum(step * (count - 1) for step, count in layout.pattern[1:])
+        return row, row + layout.pattern[0][1], byte, byte + (reach + 1) * size
+
+    def _region(self, offset: int, layout: Layout) -> Array:
+        """Return the window in the byte map, with the bytes of an element as the last axis."""
+        assert self._map is not None
+        size = DTYPES[layout.dtype].bytes
+        end = (offset + 1 + sum(step * (count - 1) for step, count in layout.pattern)) * size
+        if end > self._map.size:
+            self._map = np.concatenate([self._map, np.zeros(end - self._map.size, bool)])
+        shape = [*[count for _, count in layout.pattern], size]
+        strides = [*[step * size for step, _ in layout.pattern], 1]
+        return np.ndarray(shape, bool, self._map.data, offset * size, strides)
+
+
+def _meet(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
+    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]

@@ -1,0 +1,1 @@
+"""The front end: what a kernel sees while it is traced or simulated."""

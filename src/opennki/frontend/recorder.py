@@ -1,0 +1,340 @@
+"""The trace of one core: tables of buffers, layouts, attributes and places, and the instruction list."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+from msgspec.structs import replace
+
+from opennki.diag import Diagnostic, Label, Location, fail
+from opennki.ir.dtypes import DTYPES
+from opennki.ir.location import locate as resolve
+from opennki.ir.types import (
+    AttrValue,
+    Buffer,
+    IndexKind,
+    Instruction,
+    Layout,
+    Loop,
+    Origin,
+    Program,
+    Space,
+    View,
+)
+from opennki.isa.layout import TileLayout
+from opennki.isa.recorder import CURRENT
+from opennki.isa.table import OPCODES
+from opennki.targets import Target
+
+__all__ = ["BufferHandle", "TraceRecorder", "call_kernel"]
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
+
+
+def call_kernel(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a kernel's Python function. Call chains end at this frame."""
+    return function(*args, **kwargs)
+
+
+_DRIVER = call_kernel.__code__
+
+
+class BufferHandle:
+    """A buffer of a running trace. State: `storage` is the array behind it while a simulation runs.
+
+    Tensors hold the handle, so storage dies with the last tensor that looks at it.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "named", "recorder", "storage")
+
+    def __init__(self, recorder: TraceRecorder, buffer: Buffer, named: bool) -> None:
+        self.recorder = recorder
+        self.buffer = buffer
+        self.named = named
+        self.storage: Any = None
+
+
+class TraceRecorder:
+    """Records one core's program. `append` is the one thing that a simulation does differently."""
+
+    def __init__(self, core: int, degree: int, target: Target, root: str | None, grid_axes: int = 0) -> None:
+        self.core = core
+        self.degree = degree
+        self.target = target
+        self.root = root
+        self.grid_axes = grid_axes
+        self.plans: list[dict[Any, tuple[int, int]]] = [{} for _ in OPCODES]
+        self.locations: dict[tuple[CodeType, int], int] = {}
+        self.body: list[Instruction | Loop] = []
+        self.append: Callable[[Instruction], object] = self.body.append
+        self.handles: weakref.WeakValueDictionary[int, BufferHandle] = weakref.WeakValueDictionary()
+        self.buffers: list[Buffer] = []
+        self.findings: list[Diagnostic] = []
+        self._layouts: dict[Layout, dict[int, TileLayout]] = {}
+        self._layout_records: list[Layout] = []
+        self.layouts: list[TileLayout] = []
+        self._layout_numbers: dict[Layout, int] = {}
+        self._attributes: dict[str, int] = {}
+        self.attribute_values: list[tuple[AttrValue, ...]] = []
+        self._nodes: dict[tuple[int, CodeType, int], int] = {}
+        self._chains: dict[tuple[Any, ...], int] = {}
+        self._places: list[tuple[CodeType, int, int]] = []
+        self._resolved: dict[int, Location] = {}
+        self._named: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+        self._edges: list[tuple[Instruction, Instruction]] = []
+        self._prefixes: list[str] = []
+        self._inlined: dict[str, int] = {}
+        self._said: set[tuple[str, str | None, int]] = set()
+
+    # Places ---------------------------------------------------------------------------------------------
+
+    def locate(self, frame: FrameType) -> int:
+        """Return the number of the user's place that led to `frame`; package frames are passed over."""
+        chain: list[Any] = []
+        current: FrameType | None = frame
+        direct = True
+        while current is not None and current.f_code is not _DRIVER:
+            code = current.f_code
+            if code.co_filename.startswith(_PACKAGE):
+                direct = False
+            else:
+                chain.append(code)
+                chain.append(current.f_lasti)
+            current = current.f_back
+        key = tuple(chain)
+        found = self._chains.get(key)
+        if found is None:
+            found = self._intern_chain(chain)
+            self._chains[key] = found
+        if direct and len(chain) == 2:
+            self.locations[chain[0], chain[1]] = found
+        return found
+
+    def _intern_chain(self, chain: list[Any]) -> int:
+        node = -1
+        for i in range(len(chain) - 2, -1, -2):
+            key = (node, chain[i], chain[i + 1])
+            found = self._nodes.get(key)
+            if found is None:
+                found = self._nodes[key] = len(self._places)
+                self._places.append((chain[i], chain[i + 1], node))
+            node = found
+        return node
+
+    def _location(self, number: int) -> Location:
+        found = self._resolved.get(number)
+        if found is None:
+            code, instruction, caller = self._places[number]
+            found = self._resolved[number] = replace(resolve(code, instruction, self.root), caller=caller)
+        return found
+
+    def place(self, location: int) -> tuple[Location, tuple[Location, ...]]:
+        """Return the user's place and the calls that led there, innermost first."""
+        if location < 0:
+            return Location("<unknown>", 0, 0, 0, 0, "", ""), ()
+        first = self._location(location)
+        callers = []
+        caller = first.caller
+        while caller >= 0:
+            callers.append(self._location(caller))
+            caller = callers[-1].caller
+        return first, tuple(callers)
+
+    def here(self, depth: int = 1) -> dict[str, Any]:
+        """Return the keywords `at`, `callers`, `core` of a diagnostic for the user's line that called us."""
+        location, callers = self.place(self.locate(sys._getframe(depth + 1)))
+        return {"at": location, "callers": callers, "core": self.core}
+
+    # Tables ---------------------------------------------------------------------------------------------
+
+    def intern_attributes(self, values: tuple[AttrValue, ...]) -> int:
+        """Return the number of `values`; types and signs of numbers tell them apart."""
+        key = repr(values)
+        found = self._attributes.get(key)
+        if found is None:
+            found = self._attributes[key] = len(self.attribute_values)
+            self.attribute_values.append(values)
+        return found
+
+    def layout(
+        self,
+        handle: BufferHandle,
+        dtype: str,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int,
+        index: IndexKind = IndexKind.none,
+    ) -> TileLayout:
+        """Return the layout of an access of `handle` that starts `offset` elements of `dtype` in."""
+        buffer = handle.buffer
+        start = bank = 0
+        pitch = 1
+        if buffer.space.is_on_chip:
+            size = DTYPES[dtype].bytes
+            pitch = row_bytes(buffer) // size
+            partition, element = divmod(offset, pitch)
+            place = buffer.address or (0, 0)
+            start = place[0] + partition
+            if buffer.space is Space.psum:
+                bank = (place[1] + element * size) % self.target.psum_bank_bytes_per_partition
+        record = Layout(buffer.space, dtype, tuple(zip(strides, shape, strict=True)), start, bank, index)
+        number = self._layout_numbers.get(record)
+        if number is None:
+            number = self._layout_numbers[record] = len(self._layout_records)
+            self._layout_records.append(record)
+        by_pitch = self._layouts.setdefault(record, {})
+        found = by_pitch.get(pitch)
+        if found is None:
+            found = by_pitch[pitch] = TileLayout(number, record, pitch)
+            if number == len(self.layouts):
+                self.layouts.append(found)
+        return found
+
+    # Buffers --------------------------------------------------------------------------------------------
+
+    def add_buffer(
+        self,
+        shape: tuple[int, ...],
+        dtype: str,
+        space: Space,
+        *,
+        name: str,
+        frame: FrameType | None,
+        origin: Origin = Origin.local,
+        address: tuple[int, int] | None = None,
+        key: str | None = None,
+    ) -> BufferHandle:
+        """Enter a checked allocation into the table and return its handle."""
+        location = self.locate(frame) if frame is not None else -1
+        shown = name
+        if key is None:
+            if name:
+                name = "".join([*self._prefixes, name])
+                shown = name
+                self._claim(name, location)
+                key = name
+            else:
+                place = self._location(location)
+                line = f"{place.file}:{place.line}"
+                count = self._counts[line] = self._counts.get(line, -1) + 1
+                key = f"{line}#{count}"
+                assigned = _ASSIGNED.match(place.text)
+                shown = assigned.group(1) if assigned else ""
+        buffer = Buffer(
+            id=len(self.buffers),
+            name=shown,
+            key=key,
+            space=space,
+            shape=shape,
+            dtype=dtype,
+            origin=origin,
+            address=address,
+            loop=-1,
+            location=location,
+        )
+        self.buffers.append(buffer)
+        handle = BufferHandle(self, buffer, bool(name))
+        self.handles[buffer.id] = handle
+        self.enter(handle)
+        return handle
+
+    def enter(self, handle: BufferHandle) -> None:
+        """Take notice of a new buffer. A simulation gives it storage here."""
+
+    @contextmanager
+    def prefixed(self, kernel: str) -> Iterator[None]:
+        """Give names that an inlined kernel hands out the prefix of its call: `kernel.0.`, `kernel.1.`, …."""
+        outer = "".join(self._prefixes)
+        count = self._inlined[outer + kernel] = self._inlined.get(outer + kernel, -1) + 1
+        self._prefixes.append(f"{kernel}.{count}.")
+        try:
+            yield
+        finally:
+            self._prefixes.pop()
+
+    def _claim(self, name: str, location: int) -> None:
+        if name in self._named:
+            at, callers = self.place(location)
+            first, _ = self.place(self._named[name])
+            fail(
+                "ONKI108",
+                at=at,
+                label="again here",
+                others=[Label(first, "first here")],
+                callers=callers,
+                core=self.core,
+                name=name,
+                what="tensors",
+            )
+        self._named[name] = location
+
+    def allocation(self, tile: Any) -> tuple[str, Label | None]:
+        """Return the name of a tile's tensor for messages, and where it was allocated."""
+        buffer = tile.handle.buffer
+        if buffer.location < 0:
+            return buffer.name, None
+        return buffer.name or "a tensor", Label(
+            self._location(buffer.location), f"`{buffer.name or 'it'}` is allocated here"
+        )
+
+    # Findings and dependencies --------------------------------------------------------------------------
+
+    def warn(self, finding: Diagnostic) -> None:
+        """Note a finding that is no error, once for each place."""
+        place = finding.location
+        key = (finding.code, finding.rule, place.line if place else 0)
+        if key not in self._said:
+            self._said.add(key)
+            self.findings.append(finding)
+
+    def depend(self, instruction: Instruction, producer: Instruction) -> None:
+        """Note that `instruction` runs after `producer`."""
+        self._edges.append((instruction, producer))
+
+    def program(self) -> Program:
+        """Close the trace and return its program."""
+        if self._edges:
+            positions = {id(item): i for i, item in enumerate(self.body)}
+            for instruction, producer in self._edges:
+                after = {*instruction.after, positions[id(producer)]}
+                instruction.after = tuple(sorted(after))
+        return Program(
+            core=self.core,
+            opcodes=OPCODES,
+            buffers=tuple(self.buffers),
+            layouts=tuple(self._layout_records),
+            attrs=tuple(self.attribute_values),
+            locations=tuple(self._location(i) for i in range(len(self._places))),
+            body=tuple(self.body),
+        )
+
+    # Views ----------------------------------------------------------------------------------------------
+
+    def view(self, handle: BufferHandle, layout: TileLayout, offset: int) -> View:
+        """Return the record of an access."""
+        return View(handle.buffer.id, offset, layout.id)
+
+
+def row_bytes(buffer: Buffer) -> int:
+    """Bytes of one partition's row of an on-chip buffer."""
+    elements = 1
+    for count in buffer.shape[1:]:
+        elements *= count
+    return elements * DTYPES[buffer.dtype].bytes
+
+
+def current(name: str) -> TraceRecorder:
+    """Return the running recorder, or fail with ONKI103 for a call outside of a kernel."""
+    recorder = CURRENT.get()
+    if not isinstance(recorder, TraceRecorder):
+        fail("ONKI103", name=name)
+    return recorder

@@ -1,0 +1,245 @@
+"""`nki.simulate`: run a kernel's Python and its instructions together, one instruction at a time.
+
+The same tensors, checks and closures as a trace and its execution; the recorder runs an instruction instead
+of keeping it. Cores take turns that change only where they meet, so results repeat and a debugger works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from opennki.diag import error, fail
+from opennki.execute.machine import Machine
+from opennki.execute.memory import Arena, Storage, new_storage
+from opennki.execute.numpy import run_cores
+from opennki.execute.rendezvous import Hopeless, Rendezvous
+from opennki.frontend.agree import check_agreement, diverged
+from opennki.frontend.kernel import Kernel, as_kernel
+from opennki.frontend.recorder import BufferHandle, TraceRecorder
+from opennki.frontend.results import Results, collect_results
+from opennki.frontend.trace import Argument, bind_arguments, input_key, run_traced
+from opennki.ir.dtypes import DTYPES
+from opennki.ir.location import kernel_location, source_root
+from opennki.ir.types import Buffer, Instruction, Origin, Output, Space, Structure, View
+from opennki.isa.define import Access
+from opennki.isa.table import TABLE
+from opennki.settings import Setting, check_degree, kernel_degree, target_setting
+from opennki.targets import Target
+
+__all__ = ["Simulation", "restructure", "simulate"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Launch:
+    """What the cores of one simulation share. State: shared HBM by key, inputs that were written, the meeting."""
+
+    def __init__(self, degree: int, arguments: Sequence[Argument]) -> None:
+        self.meeting = Rendezvous(degree, turns=True)
+        self.shared: dict[str, tuple[Buffer, Storage]] = {}
+        self.arrays = {input_key(a.name): a.array for a in arguments}
+        self.written: set[str] = set()
+
+    def storage(self, buffer: Buffer) -> Storage:
+        """Return the storage of a shared buffer, made by the core that comes first."""
+        found = self.shared.get(buffer.key)
+        if found is not None and (found[0].shape, found[0].dtype) == (buffer.shape, buffer.dtype):
+            return found[1]
+        storage = new_storage(buffer)
+        if buffer.origin is Origin.input:
+            storage.whole(buffer)[...] = np.asarray(self.arrays[buffer.key])
+        else:
+            storage.fill_unwritten(buffer)
+        self.shared.setdefault(buffer.key, (buffer, storage))
+        return storage
+
+
+class EagerRecorder(TraceRecorder):
+    """A recorder that runs each instruction and drops it. Storage dies with the last tensor that shows it."""
+
+    def __init__(
+        self, core: int, degree: int, target: Target, root: str | None, axes: int, launch: Launch
+    ) -> None:
+        super().__init__(core, degree, target, root, axes)
+        self.launch = launch
+        self.machine = Machine(core, target, TABLE)
+        self.arenas: dict[Space, Arena] = {}
+        self.append = self._run
+        self._decoded: dict[tuple[int, int], dict[str, Any]] = {}
+
+    def enter(self, handle: BufferHandle) -> None:
+        """Give a new buffer its storage, unwritten."""
+        buffer = handle.buffer
+        if buffer.space is Space.shared_hbm:
+            handle.storage = self.launch.storage(buffer)
+        elif buffer.address is not None:
+            handle.storage = self._arena(buffer.space).place(buffer)
+        else:
+            handle.storage = new_storage(buffer)
+            handle.storage.fill_unwritten(buffer)
+
+    def _arena(self, space: Space) -> Arena:
+        if space not in self.arenas:
+            target = self.target
+            pitch = (
+                target.psum_bytes_per_partition if space is Space.psum else target.sbuf_bytes_per_partition
+            )
+            self.arenas[space] = Arena(target.partitions, pitch)
+        return self.arenas[space]
+
+    def _storage(self, number: int) -> Storage:
+        storage: Storage = self.handles[number].storage
+        return storage
+
+    def _run(self, instruction: Instruction) -> None:
+        row = TABLE[instruction.opcode]
+        key = (instruction.opcode, instruction.attrs)
+        attrs = self._decoded.get(key)
+        if attrs is None:
+            attrs = self._decoded[key] = row.decode(self.attribute_values[instruction.attrs])
+        if row.sync is not None:
+            if self.degree > 1:
+                channel = (row.name, row.sync.channel(attrs), row.sync.group(attrs))
+                self.launch.meeting.barrier(
+                    self.core, channel, (row.name, self.place(instruction.location)[0])
+                )
+            return
+        step = self.machine.prepare(instruction, attrs, self.layouts, self._storage)
+        with np.errstate(all="ignore"):
+            step()
+        for role, operand in zip(row.roles, instruction.operands, strict=False):
+            if isinstance(operand, View):
+                buffer = self.buffers[operand.buffer]
+                if buffer.origin is Origin.input and role.access(attrs) not in (Access.READ, Access.ORDER):
+                    self.launch.written.add(buffer.key)
+
+
+class Simulation:
+    """A kernel that runs on the CPU when it is called with NumPy arrays; `[n]` gives its degree."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __getitem__(self, grid: object) -> Simulation:
+        """Return the simulation at a degree. Errors: ONKI301 where the kernel has another bracket."""
+        bracketed = self.kernel[grid]
+        before = self.kernel.degree
+        if before is not None and before != bracketed.degree:
+            fail(
+                "ONKI301",
+                at=kernel_location(self.kernel.function),
+                kernel=self.kernel.name,
+                bracket=before,
+                other="the bracket of `nki.simulate(…)`",
+                option=bracketed.degree,
+            )
+        return Simulation(bracketed)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Run the kernel and return what it returns, as arrays; arrays that it writes are changed in place.
+
+        The degree is the bracket's, the environment's or 1. Errors: those of tracing and running.
+        """
+        kernel = self.kernel
+        chip = target_setting()
+        degree: Setting[int] = kernel_degree(
+            kernel.degree, None, chip, kernel.name, at=kernel_location(kernel.function)
+        )
+        check_degree(degree, chip)
+        bound, keywords, arguments = bind_arguments(kernel, args, kwargs, texts=False)
+        return _simulate(kernel, bound, keywords, arguments, degree.value, chip.value)
+
+    def __repr__(self) -> str:
+        return f"<simulation of {self.kernel!r}>"
+
+
+def simulate(kernel: Kernel | Callable[..., Any]) -> Simulation:
+    """Return `kernel` as a function of NumPy arrays that runs on the CPU, at the kernel's own degree.
+
+    `nki.simulate(kernel)(x)`, `nki.simulate(kernel[2])(x)` and `nki.simulate(kernel)[2](x)` are all in use.
+    Source: nki/api/nki/__init__.py:33.
+    """
+    return Simulation(as_kernel(kernel))
+
+
+def _simulate(
+    kernel: Kernel,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    arguments: tuple[Argument, ...],
+    degree: int,
+    target: Target,
+) -> Any:
+    where = kernel_location(kernel.function)
+    code = getattr(kernel.function, "__code__", None)
+    root = source_root(code.co_filename) if code is not None else None
+    axes = 1 if kernel.degree is not None or degree > 1 else 0
+    launch = Launch(degree, arguments)
+    recorders = [EagerRecorder(core, degree, target, root, axes, launch) for core in range(degree)]
+    results: dict[int, Results] = {}
+
+    def core(recorder: EagerRecorder) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                value = run_traced(kernel, recorder, args, kwargs, arguments)
+            except Hopeless as problem:
+                raise error(*_divergence(problem)) from None
+            results[recorder.core] = collect_results(kernel.name, where, recorder, value)
+
+        return run
+
+    run_cores([core(recorder) for recorder in recorders], launch.meeting)
+    programs = [recorder.program() for recorder in recorders]
+    check_agreement(kernel.name, where, programs, [results[i] for i in range(degree)])
+    first = results[0]
+    if not first.outputs and not launch.written:
+        fail("ONKI106", at=where, kernel=kernel.name)
+    _write_back(launch, arguments, kernel)
+    return restructure(first.returns, [_output(output, launch, arguments) for output in first.outputs])
+
+
+def _divergence(problem: Hopeless) -> list[Any]:
+    """The error of one core that waits for ever."""
+    waiting = {core: None if w is None else (w[0], w[1]) for core, w in problem.waiting.items()}
+    return [d for d in diverged(waiting) if d.core == problem.core]
+
+
+def _write_back(launch: Launch, arguments: Sequence[Argument], kernel: Kernel) -> None:
+    for argument in arguments:
+        key = input_key(argument.name)
+        if key not in launch.written:
+            continue
+        if not isinstance(argument.array, np.ndarray) or not argument.array.flags.writeable:
+            fail("ONKI703", at=kernel_location(kernel.function), name=argument.name)
+        buffer, storage = launch.shared[key]
+        argument.array[...] = storage.whole(buffer)
+
+
+def _output(output: Output, launch: Launch, arguments: Sequence[Argument]) -> Array:
+    buffer, storage = launch.shared[output.key]
+    info = DTYPES[output.dtype]
+    if (
+        output.alias >= 0
+        and output.offset == 0
+        and output.shape == buffer.shape
+        and output.dtype == buffer.dtype
+    ):
+        found: Array = arguments[output.alias].array
+        return found
+    strides = [step * info.bytes for step, _ in output.pattern]
+    return np.ndarray(output.shape, info.storage, storage.raw, output.offset * info.bytes, strides)
+
+
+def restructure(structure: Structure, outputs: Sequence[Any]) -> Any:
+    """Nest outputs as the kernel returned them."""
+    if structure.kind == "leaf":
+        return outputs[structure.index]
+    items = [restructure(item, outputs) for item in structure.items]
+    if structure.kind == "tuple":
+        return tuple(items)
+    if structure.kind == "list":
+        return items
+    return dict(zip(structure.keys, items, strict=True)) if structure.kind == "dict" else None

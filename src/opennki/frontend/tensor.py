@@ -1,0 +1,679 @@
+"""`NkiTensor`: a view of a buffer, with the documented methods. One class for tracing and simulating."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, NoReturn
+
+from opennki.diag import Diagnostic, Label, diagnostic, error, fail
+from opennki.frontend.recorder import BufferHandle, row_bytes
+from opennki.frontend.views import ViewError, axis_of, inferred, is_contiguous, reshaped
+from opennki.ir.dtypes import DTYPES, canonical
+from opennki.ir.types import Space, View
+from opennki.isa.layout import TileLayout
+
+__all__ = ["DynamicSlice", "NkiTensor"]
+
+_SELECT = -1  # in a slicing signature: an integer index
+
+
+class DynamicSlice:
+    """`nl.ds(start, size)`: the slice `start : start + size`."""
+
+    __slots__ = ("size", "start")
+
+    def __init__(self, start: int, size: int) -> None:
+        self.start = start
+        self.size = size
+
+    def __repr__(self) -> str:
+        return f"ds({self.start}, {self.size})"
+
+
+class NkiTensor:
+    """A tensor in SBUF, PSUM or HBM, or a view of one; views share storage and copy nothing.
+
+    On-chip tensors keep the partition axis first; most view methods leave it alone. Source:
+    nki/api/nki/language/__init__.py:109.
+    """
+
+    __slots__ = ("access", "handle", "layout")
+
+    def __init__(self, handle: BufferHandle, layout: TileLayout, access: View) -> None:
+        self.handle = handle
+        self.layout = layout
+        self.access = access
+
+    # Facts ----------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the view's axes."""
+        return self.layout.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Steps of the view's axes, in elements of `dtype`."""
+        return self.layout.strides
+
+    @property
+    def offset(self) -> int:
+        """Elements of `dtype` from the start of the tensor's storage."""
+        return self.access.offset
+
+    @property
+    def name(self) -> str:
+        """The name that the kernel gave to the tensor, or that of the variable it was assigned to."""
+        return self.handle.buffer.name
+
+    @property
+    def dtype(self) -> str:
+        """The element type, for example `"float32"`."""
+        return self.layout.dtype
+
+    @property
+    def buffer(self) -> Space:
+        """The memory region."""
+        return self.layout.space
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.layout.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.layout.shape)
+
+    def is_contiguous(self) -> bool:
+        """Return True if the view covers its storage in one run; on chip the partition axis is left out."""
+        skip = 1 if self.layout.is_on_chip else 0
+        return is_contiguous(self.shape[skip:], self.strides[skip:])
+
+    def get_pattern(self) -> list[list[int]]:
+        """Return the access pattern as `[[step, count], …]`, as `ap` takes it."""
+        return [list(pair) for pair in self.layout.record.pattern]
+
+    def is_indirect(self) -> bool:
+        """Return True if a run-time index takes part in the address."""
+        return self.access.index is not None
+
+    def __repr__(self) -> str:
+        name = f" {self.name}" if self.name else ""
+        return f"<NkiTensor{name} {self.dtype}{list(self.shape)} {self.buffer.name}>"
+
+    def __len__(self) -> int:
+        return self.layout.shape[0]
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "an NkiTensor has no truth value: what it holds is not known while the kernel is traced"
+        )
+
+    __hash__ = object.__hash__
+
+    # Indexing -------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> NkiTensor:
+        """Return a view: integers, slices with steps, `...`, negative indices and `nl.ds`, as NumPy has them.
+
+        On chip an integer on axis 0 keeps the axis with size 1 and the result has at least two axes; in HBM it
+        removes the axis, down to one. A range outside of its axis is an error (ONKI208), never clamped.
+        """
+        layout = self.layout
+        shape = layout.shape
+        strides = layout.strides
+        offset = self.access.offset
+        start = 0
+        signature = []
+        axis = 0
+        if key.__class__ is not tuple:
+            key = (key,)
+        if len(key) > len(shape):
+            return self._index(key, sys._getframe(1))
+        for item in key:
+            count = shape[axis]
+            if item.__class__ is slice and item.step is None:
+                low = item.start
+                high = item.stop
+                if low is None:
+                    low = 0
+                if high is None:
+                    high = count
+                if low.__class__ is not int or high.__class__ is not int or not 0 <= low < high <= count:
+                    return self._index(key, sys._getframe(1))
+                offset += low * strides[axis]
+                signature.append(high - low)
+            elif item.__class__ is int and 0 <= item < count:
+                low = item
+                offset += item * strides[axis]
+                signature.append(_SELECT)
+            else:
+                return self._index(key, sys._getframe(1))
+            if axis == 0:
+                start = low
+            axis += 1
+        handle = self.handle
+        if layout.is_on_chip:
+            if layout.space is Space.psum:
+                start = (start, offset % layout.pitch)
+            child_key: Any = (start, *signature)
+        else:
+            child_key = tuple(signature)
+        child = layout.children.get(child_key)
+        if child is None:
+            child = layout.children[child_key] = self._child(signature, offset)
+        view = self.access
+        return NkiTensor(handle, child, View(view.buffer, offset, child.id, view.index))
+
+    def _child(self, signature: list[int], offset: int) -> TileLayout:
+        """Make the layout of a slice: the counts of `signature`, selected axes left out."""
+        layout = self.layout
+        shape: list[int] = []
+        strides: list[int] = []
+        for axis, (count, step) in enumerate(zip(layout.shape, layout.strides, strict=True)):
+            wanted = signature[axis] if axis < len(signature) else count
+            if wanted != _SELECT:
+                shape.append(wanted)
+                strides.append(step)
+            elif axis == 0 and layout.is_on_chip:
+                shape.append(1)
+                strides.append(step)
+        least = 2 if layout.is_on_chip else 1
+        while len(shape) < least:
+            shape.append(1)
+            strides.append(1)
+        return self.handle.recorder.layout(self.handle, layout.dtype, tuple(shape), tuple(strides), offset)
+
+    def _index(self, key: tuple[Any, ...], frame: Any) -> NkiTensor:
+        """The general form of indexing; also finds what is wrong with a key."""
+        try:
+            items = self._expanded(key)
+            shape: list[int] = []
+            strides: list[int] = []
+            offset = self.access.offset
+            for axis, item in enumerate(items):
+                low, count, step = self._range(item, axis)
+                offset += low * self.strides[axis]
+                if count != _SELECT:
+                    shape.append(count)
+                    strides.append(self.strides[axis] * step)
+                elif axis == 0 and self.layout.is_on_chip:
+                    shape.append(1)
+                    strides.append(self.strides[axis])
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        least = 2 if self.layout.is_on_chip else 1
+        while len(shape) < least:
+            shape.append(1)
+            strides.append(1)
+        return self._derived(tuple(shape), tuple(strides), offset, frame=frame)
+
+    def _expanded(self, key: tuple[Any, ...]) -> list[Any]:
+        """Fill up a key to one item an axis, `...` spread out."""
+        dots = [i for i, item in enumerate(key) if item is Ellipsis]
+        if len(dots) > 1:
+            raise ViewError("ONKI210", "an index may hold `...` once")
+        given = len(key) - len(dots)
+        if given > self.ndim:
+            raise ViewError(
+                "ONKI208",
+                f"{given} indices for `{self._called()}`, which has {self.ndim} axes {list(self.shape)}",
+            )
+        fill = [slice(None)] * (self.ndim - given)
+        if not dots:
+            return [*key, *fill]
+        return [*key[: dots[0]], *fill, *key[dots[0] + 1 :]]
+
+    def _range(self, item: Any, axis: int) -> tuple[int, int, int]:
+        """Return start, count (or `_SELECT`) and step that an index item means on an axis."""
+        size = self.shape[axis]
+        if isinstance(item, DynamicSlice):
+            item = slice(item.start, item.start + item.size)
+        if isinstance(item, slice):
+            step = 1 if item.step is None else _whole(item.step, "step")
+            low = 0 if item.start is None else _whole(item.start, "start")
+            high = size if item.stop is None else _whole(item.stop, "end")
+            low = low + size if low < 0 else low
+            high = high + size if high < 0 else high
+            if step < 1:
+                raise ViewError("ONKI210", f"a slice steps forward, got a step of {step}")
+            if not 0 <= low < high <= size:
+                raise ViewError(
+                    "ONKI208",
+                    f"slice {low}:{high} leaves axis {axis} of `{self._called()}`, which has {size} "
+                    f"{'rows' if axis == 0 else 'elements'}",
+                    f"shorten the last tile, for example `{low}:min({high}, {size})`"
+                    if low < size
+                    else f"stay within 0:{size}",
+                )
+            if axis == 0 and self.layout.is_on_chip and step != 1 and high - low > step:
+                raise ViewError(
+                    "ONKI210",
+                    f"partitions are taken one by one, got a step of {step} on axis 0 of `{self._called()}`",
+                    "move the rows together with `nisa.dma_copy` first",
+                )
+            return low, -(-(high - low) // step), step
+        if item is None or isinstance(item, bool):
+            raise ViewError("ONKI210", f"{item!r} is no index", "use `expand_dim` to add an axis")
+        index = _whole(item, "index")
+        if not -size <= index < size:
+            raise ViewError(
+                "ONKI208",
+                f"index {index} leaves axis {axis} of `{self._called()}`, which has {size} "
+                f"{'rows' if axis == 0 else 'elements'}",
+                f"stay within 0 to {size - 1}",
+            )
+        return index % size, _SELECT, 1
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        """Refuse: a tensor is written by instructions."""
+        problem = ViewError(
+            "ONKI210",
+            f"`{self._called()}[…] = …` writes nothing: tensors are written by instructions",
+            "use `nisa.tensor_copy(dst=…, src=…)`, `nisa.dma_copy(dst=…, src=…)` or `nisa.memset(dst=…, value=…)`",
+        )
+        self._refuse(problem, sys._getframe(1))
+
+    def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
+        """Return the elements `start` to `end`, every `step`-th, of axis `dim`. Errors: ONKI208, ONKI210."""
+        frame = sys._getframe(1)
+        axis = self._axis(dim, "slice", frame)
+        return self._index((*[slice(None)] * axis, slice(start, end, step)), frame)
+
+    def select(self, dim: int, index: int | NkiTensor) -> NkiTensor:
+        """Return element `index` of axis `dim`, without the axis. Errors: ONKI208; ONKI102 for a run-time index."""
+        frame = sys._getframe(1)
+        axis = self._axis(dim, "select", frame)
+        if isinstance(index, NkiTensor):
+            self._not_yet("NkiTensor.select with a run-time index", frame)
+        return self._index((*[slice(None)] * axis, index), frame)
+
+    def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
+        """Pick a row for each partition at run time. Not yet: ONKI102."""
+        self._not_yet("NkiTensor.vector_select", sys._getframe(1))
+
+    def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
+        """Pick columns at run time (NeuronCore-v4). Not yet: ONKI102."""
+        self._not_yet("NkiTensor.indirect", sys._getframe(1))
+
+    # Shapes ---------------------------------------------------------------------------------------------
+
+    def permute(self, dims: Sequence[int]) -> NkiTensor:
+        """Return the view with its axes in the order `dims`; on chip axis 0 stays first. Errors: ONKI210."""
+        frame = sys._getframe(1)
+        order = tuple(dims)
+        if sorted(order) != list(range(self.ndim)):
+            self._refuse(
+                ViewError("ONKI210", f"`permute` needs each of the {self.ndim} axes once, got {order}"), frame
+            )
+        if self.layout.is_on_chip and order[0] != 0:
+            self._keep_partitions("permute", frame)
+        return self._derived(
+            tuple(self.shape[i] for i in order),
+            tuple(self.strides[i] for i in order),
+            self.access.offset,
+            frame=frame,
+        )
+
+    def broadcast(self, dim: int, size: int) -> NkiTensor:
+        """Return the view with axis `dim` of size 1 repeated `size` times (step 0). Errors: ONKI210."""
+        frame = sys._getframe(1)
+        axis = self._axis(dim, "broadcast", frame)
+        if self.layout.is_on_chip and axis == 0:
+            self._keep_partitions("broadcast", frame)
+        if self.shape[axis] != 1 or not isinstance(size, int) or size < 1:
+            problem = f"`broadcast` repeats an axis of size 1, axis {axis} of {list(self.shape)} has {self.shape[axis]}"
+            self._refuse(ViewError("ONKI210", problem, "select one element of the axis first"), frame)
+        shape, strides = list(self.shape), list(self.strides)
+        shape[axis], strides[axis] = size, 0
+        return self._derived(tuple(shape), tuple(strides), self.access.offset, frame=frame)
+
+    def expand_dim(self, dim: int) -> NkiTensor:
+        """Return the view with a new axis of size 1 at `dim`. Errors: ONKI210."""
+        frame = sys._getframe(1)
+        try:
+            axis = axis_of(dim, self.ndim + 1, "expand_dim")
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        if self.layout.is_on_chip and axis == 0:
+            self._keep_partitions("expand_dim", frame)
+        step = self.strides[axis] * self.shape[axis] if axis < self.ndim else 1
+        shape = (*self.shape[:axis], 1, *self.shape[axis:])
+        strides = (*self.strides[:axis], step, *self.strides[axis:])
+        return self._derived(shape, strides, self.access.offset, frame=frame)
+
+    def squeeze_dim(self, dim: int) -> NkiTensor:
+        """Return the view without axis `dim`, which has size 1. Errors: ONKI210."""
+        frame = sys._getframe(1)
+        axis = self._axis(dim, "squeeze_dim", frame)
+        if self.layout.is_on_chip and axis == 0:
+            self._keep_partitions("squeeze_dim", frame)
+        if self.shape[axis] != 1:
+            problem = f"`squeeze_dim` drops an axis of size 1, axis {axis} of {list(self.shape)} has {self.shape[axis]}"
+            self._refuse(ViewError("ONKI210", problem), frame)
+        return self._derived(
+            (*self.shape[:axis], *self.shape[axis + 1 :]),
+            (*self.strides[:axis], *self.strides[axis + 1 :]),
+            self.access.offset,
+            frame=frame,
+        )
+
+    def reshape_dim(self, dim: int, shape: Sequence[int]) -> NkiTensor:
+        """Return the view with axis `dim` split as `shape`, which may hold one -1. Errors: ONKI210, ONKI213."""
+        frame = sys._getframe(1)
+        axis = self._axis(dim, "reshape_dim", frame)
+        if self.layout.is_on_chip and axis == 0:
+            self._keep_partitions("reshape_dim", frame)
+        try:
+            sizes = inferred(tuple(shape), self.shape[axis], "reshape_dim")
+            steps = reshaped((self.shape[axis],), (self.strides[axis],), sizes)
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        return self._derived(
+            (*self.shape[:axis], *sizes, *self.shape[axis + 1 :]),
+            (*self.strides[:axis], *steps, *self.strides[axis + 1 :]),
+            self.access.offset,
+            frame=frame,
+        )
+
+    def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
+        """Return the view with the axes `start_dim` to `end_dim`, both included, merged. Errors: ONKI209, ONKI210."""
+        frame = sys._getframe(1)
+        first = self._axis(start_dim, "flatten_dims", frame)
+        last = self._axis(end_dim, "flatten_dims", frame)
+        if last < first:
+            self._refuse(
+                ViewError("ONKI210", f"`flatten_dims` needs start <= end, got {first} and {last}"), frame
+            )
+        if self.layout.is_on_chip and first == 0 and last > 0:
+            self._keep_partitions("flatten_dims", frame)
+        merged = prod(self.shape[first : last + 1])
+        try:
+            step = reshaped(self.shape[first : last + 1], self.strides[first : last + 1], (merged,))
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        return self._derived(
+            (*self.shape[:first], merged, *self.shape[last + 1 :]),
+            (*self.strides[:first], *step, *self.strides[last + 1 :]),
+            self.access.offset,
+            frame=frame,
+        )
+
+    def reshape(self, shape: Sequence[int], *more: int) -> NkiTensor:
+        """Return the view in another shape, without a copy; on chip axis 0 keeps its size.
+
+        Errors: ONKI213 (another number of elements), ONKI209 (only a copy could have the shape), ONKI210.
+        """
+        frame = sys._getframe(1)
+        sizes = (shape, *more) if isinstance(shape, int) else tuple(shape)
+        skip = 1 if self.layout.is_on_chip else 0
+        try:
+            new = inferred(sizes, self.size, "reshape")
+            if skip and (not new or new[0] != self.shape[0]) and prod(new) == self.size:
+                self._keep_partitions("reshape", frame)
+            if skip and prod(new) == self.size:
+                strides = (self.strides[0], *reshaped(self.shape[1:], self.strides[1:], new[1:]))
+            else:
+                strides = reshaped(self.shape, self.strides, new)
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        return self._derived(new, strides, self.access.offset, frame=frame)
+
+    def rearrange(
+        self,
+        src_pattern: Sequence[str | Sequence[str]],
+        dst_pattern: Sequence[str | Sequence[str]],
+        fixed_sizes: Mapping[str, int] | None = None,
+    ) -> NkiTensor:
+        """Split, reorder and merge axes by name, as einops does: `(('b', ('h', 'w')), ('b', 'w', 'h'), {'h': 4})`.
+
+        Errors: ONKI209, ONKI210, ONKI213.
+        """
+        frame = sys._getframe(1)
+        sizes = dict(fixed_sizes or {})
+        try:
+            names = _split_sizes(src_pattern, self.shape, sizes)
+            wanted = [name for group in dst_pattern for name in _group(group)]
+            if sorted(names) != sorted(wanted) or len(set(names)) != len(names):
+                raise ViewError(
+                    "ONKI210", f"`rearrange` needs the same names on both sides, got {names} and {wanted}"
+                )
+            if self.layout.is_on_chip and (_group(src_pattern[0]) != _group(dst_pattern[0])):
+                self._keep_partitions("rearrange", frame)
+            split: dict[str, int] = {}
+            for group, count, step in zip(src_pattern, self.shape, self.strides, strict=True):
+                members = _group(group)
+                steps = reshaped((count,), (step,), tuple(sizes[m] for m in members))
+                split.update(zip(members, steps, strict=True))
+            shape: list[int] = []
+            strides: list[int] = []
+            for group in dst_pattern:
+                members = _group(group)
+                merged = prod(sizes[m] for m in members)
+                steps = reshaped(
+                    tuple(sizes[m] for m in members), tuple(split[m] for m in members), (merged,)
+                )
+                shape.append(merged)
+                strides.append(steps[0])
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        return self._derived(tuple(shape), tuple(strides), self.access.offset, frame=frame)
+
+    # Escape hatches -------------------------------------------------------------------------------------
+
+    def ap(
+        self,
+        pattern: Sequence[Sequence[int]],
+        offset: int | None = None,
+        scalar_offset: Any = None,
+        vector_offset: Any = None,
+        indirect_dim: int = 0,
+        dtype: object = None,
+    ) -> NkiTensor:
+        """Return the access pattern `[[step, count], …]` over the tensor's storage, in elements of `dtype`.
+
+        Without `offset` the access starts where this view starts; with it, so many elements from the tensor's
+        start (the documents contradict each other there: ONKI403, a warning, on a view that starts elsewhere).
+        On chip the first pair is the partition axis and its step is the row size.
+        Errors: ONKI208 (leaves the storage), ONKI210 (partition step). Source: nki/deep-dives/nki-aps.rst.
+        """
+        frame = sys._getframe(1)
+        if scalar_offset is not None or vector_offset is not None:
+            self._not_yet("NkiTensor.ap with a run-time offset", frame)
+        kind = self.dtype if dtype is None else self._dtype(dtype, frame)
+        scale_from, scale_to = DTYPES[self.dtype].bytes, DTYPES[kind].bytes
+        start = self.access.offset * scale_from // scale_to
+        try:
+            steps = tuple(_whole(pair[0], "step") for pair in pattern)
+            counts = tuple(_whole(pair[1], "count") for pair in pattern)
+            if not counts or min(counts) < 1:
+                raise ViewError(
+                    "ONKI210", f"`ap` needs pairs [step, count] with counts above 0, got {pattern}"
+                )
+            if offset is not None:
+                start = _whole(offset, "offset")
+                if self.access.offset:
+                    self._said_offset(start, frame)
+            self._within(start, steps, counts, kind)
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        return self._derived(counts, steps, start, dtype=kind, frame=frame)
+
+    def _within(self, start: int, steps: tuple[int, ...], counts: tuple[int, ...], dtype: str) -> None:
+        """Check that a pattern stays inside the tensor and, on chip, walks the partitions one by one."""
+        buffer = self.handle.buffer
+        size = DTYPES[dtype].bytes
+        total = prod(buffer.shape) * DTYPES[buffer.dtype].bytes // size
+        low = start + sum(min(0, step * (count - 1)) for step, count in zip(steps, counts, strict=True))
+        high = start + sum(max(0, step * (count - 1)) for step, count in zip(steps, counts, strict=True))
+        if low < 0 or high >= total:
+            raise ViewError(
+                "ONKI208",
+                f"the pattern reaches elements {low} to {high} of `{self._called()}`, which has {total}",
+                "shorten the counts, or start earlier",
+            )
+        if not self.layout.is_on_chip:
+            return
+        pitch = row_bytes(buffer) // size
+        if counts[0] > 1 and steps[0] != pitch:
+            raise ViewError(
+                "ONKI210",
+                f"the first pair of `ap` walks the partitions: its step must be the row size {pitch}, got {steps[0]}",
+                f"write `[[{pitch}, {counts[0]}], …]`",
+            )
+        free = start % pitch
+        first = free + sum(min(0, s * (c - 1)) for s, c in zip(steps[1:], counts[1:], strict=True))
+        last = free + sum(max(0, s * (c - 1)) for s, c in zip(steps[1:], counts[1:], strict=True))
+        if first < 0 or last >= pitch:
+            raise ViewError(
+                "ONKI208",
+                f"the free pattern reaches elements {first} to {last} of a partition of `{self._called()}`, "
+                f"which has {pitch}",
+                "stay within one partition's row",
+            )
+
+    def _said_offset(self, start: int, frame: Any) -> None:
+        recorder = self.handle.recorder
+        location, callers = recorder.place(recorder.locate(frame))
+        recorder.warn(
+            diagnostic(
+                "ONKI403",
+                at=Label(location, "counted from the start of the tensor"),
+                callers=callers,
+                core=recorder.core,
+                rule="AP-90",
+                says=f"`ap(offset={start})` on a view of `{self._called()}` that starts at element "
+                f"{self.access.offset}: the documents contradict each other, OpenNKI counts from the tensor's start",
+                data={"offset": start, "view_offset": self.access.offset},
+            )
+        )
+
+    def view(self, dtype: object) -> NkiTensor:
+        """Return the same bytes as elements of another dtype; the last axis grows or shrinks.
+
+        Errors: ONKI209 (last axis not contiguous), ONKI213 (does not divide), ONKI214 (unknown dtype).
+        """
+        frame = sys._getframe(1)
+        kind = self._dtype(dtype, frame)
+        old, new = DTYPES[self.dtype].bytes, DTYPES[kind].bytes
+        shape, strides = list(self.shape), list(self.strides)
+        try:
+            if old != new and strides[-1] != 1 and shape[-1] != 1:
+                raise ViewError(
+                    "ONKI209",
+                    f"`view` needs a contiguous last axis: shape {shape} has strides {strides}",
+                    "copy the window into a tile first",
+                )
+            steps = strides[:-1]
+            parts = [shape[-1] * old, self.access.offset * old, *[step * old for step in steps]]
+            if any(part % new for part in parts):
+                raise ViewError(
+                    "ONKI213",
+                    f"`view` cannot see {shape} {self.dtype} as {kind}: {old}-byte elements do not divide into {new}",
+                )
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        shape[-1] = parts[0] // new
+        strides = [part // new for part in parts[2:]] + [1]
+        return self._derived(tuple(shape), tuple(strides), parts[1] // new, dtype=kind, frame=frame)
+
+    reinterpret_cast = view
+
+    # Making views and errors ----------------------------------------------------------------------------
+
+    def _derived(
+        self,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int,
+        *,
+        frame: Any,
+        dtype: str | None = None,
+    ) -> NkiTensor:
+        if self.access.index is not None:
+            self._not_yet("a view of a run-time indexed view", frame)
+        layout = self.handle.recorder.layout(self.handle, dtype or self.layout.dtype, shape, strides, offset)
+        return NkiTensor(self.handle, layout, View(self.access.buffer, offset, layout.id))
+
+    def _called(self) -> str:
+        return self.name or "the tensor"
+
+    def _axis(self, dim: int, what: str, frame: Any) -> int:
+        try:
+            return axis_of(dim, self.ndim, what)
+        except ViewError as problem:
+            self._refuse(problem, frame)
+
+    def _dtype(self, dtype: object, frame: Any) -> str:
+        found = canonical(dtype)
+        if found is None:
+            self._refuse(ViewError("ONKI214", f"{dtype!r} is no element type of NKI"), frame)
+        return found
+
+    def _keep_partitions(self, what: str, frame: Any) -> NoReturn:
+        self._refuse(
+            ViewError(
+                "ONKI210",
+                f"`{what}` cannot change the partition axis of `{self._called()}` {list(self.shape)} in {self.buffer.name}",
+                "use `nisa.nc_transpose` or a DMA to move data between partitions",
+            ),
+            frame,
+        )
+
+    def _refuse(self, problem: ViewError, frame: Any) -> NoReturn:
+        raise error(self._problem(problem, frame)) from None
+
+    def _problem(self, problem: ViewError, frame: Any) -> Diagnostic:
+        recorder = self.handle.recorder
+        location, callers = recorder.place(recorder.locate(frame))
+        _, allocated = recorder.allocation(self)
+        return diagnostic(
+            problem.code,
+            at=Label(location, "this view"),
+            others=[allocated] if allocated is not None else (),
+            callers=callers,
+            core=recorder.core,
+            notes=(
+                f"`{self._called()}` is {self.layout.describe()}, strides {list(self.strides)}, "
+                f"offset {self.access.offset}",
+            ),
+            help=(problem.help,) if problem.help else (),
+            says=str(problem),
+        )
+
+    def _not_yet(self, name: str, frame: Any) -> NoReturn:
+        recorder = self.handle.recorder
+        location, callers = recorder.place(recorder.locate(frame))
+        fail("ONKI102", at=location, callers=callers, core=recorder.core, name=name)
+
+
+def _whole(value: Any, what: str) -> int:
+    """Return an int, or fail: `value` is a NumPy integer, a float, a tensor."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ViewError("ONKI210", f"the {what} of a view must be an int, got {value!r}")
+    return int(value.__index__())
+
+
+def _group(group: str | Sequence[str]) -> tuple[str, ...]:
+    return (group,) if isinstance(group, str) else tuple(group)
+
+
+def _split_sizes(
+    pattern: Sequence[str | Sequence[str]], shape: tuple[int, ...], sizes: dict[str, int]
+) -> list[str]:
+    """Work out the size of every name in a source pattern; `sizes` is filled in place."""
+    if len(pattern) != len(shape):
+        raise ViewError("ONKI210", f"`rearrange` names {len(pattern)} axes of {len(shape)}")
+    names: list[str] = []
+    for group, count in zip(pattern, shape, strict=True):
+        members = _group(group)
+        names += members
+        found = inferred(tuple(sizes.get(m, -1) for m in members), count, "rearrange")
+        if prod(found) != count:
+            raise ViewError("ONKI213", f"`rearrange` cannot split an axis of {count} as {members} = {found}")
+        sizes.update(zip(members, found, strict=True))
+    return names

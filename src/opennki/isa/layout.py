@@ -1,0 +1,77 @@
+"""Tile layouts while tracing: an interned layout record with the facts that slicing and checks ask for."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Protocol
+
+from opennki.ir.dtypes import DTYPES, DTypeInfo
+from opennki.ir.types import IndexKind, Layout, Space, View
+
+__all__ = ["Tile", "TileLayout"]
+
+
+class TileLayout:
+    """A layout of one trace. Identity is the key: a recorder makes each distinct layout once.
+
+    State: `children` remembers the layouts that slicing this one has given, so that a slice in a loop costs
+    one look-up.
+    """
+
+    __slots__ = (
+        "children",
+        "dtype",
+        "free_elements",
+        "id",
+        "info",
+        "is_on_chip",
+        "partitions",
+        "pitch",
+        "record",
+        "shape",
+        "space",
+        "strides",
+    )
+
+    def __init__(self, number: int, record: Layout, pitch: int) -> None:
+        self.id = number
+        self.record = record
+        self.space: Space = record.space
+        self.dtype: str = record.dtype
+        self.info: DTypeInfo = DTYPES[record.dtype]
+        self.shape: tuple[int, ...] = tuple([count for _, count in record.pattern])
+        self.strides: tuple[int, ...] = tuple([step for step, _ in record.pattern])
+        self.is_on_chip = record.space.is_on_chip
+        self.partitions: int = self.shape[0] if self.is_on_chip and self.shape else 1
+        self.free_elements: int = prod(self.shape[1:]) if self.is_on_chip else prod(self.shape)
+        self.pitch = pitch
+        self.children: dict[object, TileLayout] = {}
+
+    @property
+    def elements(self) -> int:
+        """Number of elements that an access of this layout touches."""
+        return prod(self.shape)
+
+    @property
+    def start_partition(self) -> int:
+        """The partition at which the access starts; 0 in HBM."""
+        return self.record.start_partition
+
+    @property
+    def is_indirect(self) -> bool:
+        """True when the address depends on a value known only at run time."""
+        return self.record.index is not IndexKind.none
+
+    def describe(self) -> str:
+        """Return the layout as a message shows it, for example `float32[128, 512] in sbuf`."""
+        return f"{self.dtype}{list(self.shape)} in {self.space.value}"
+
+
+class Tile(Protocol):
+    """What an instruction knows of a tensor: where it looks (`access`) and how (`layout`)."""
+
+    @property
+    def layout(self) -> TileLayout: ...
+
+    @property
+    def access(self) -> View: ...

@@ -1,0 +1,64 @@
+"""The instruction table: the one module that imports all rows. Whoever needs the table imports it from here."""
+
+from __future__ import annotations
+
+from opennki.ir.program import RoleFacts, RowFacts
+from opennki.isa.define import Barrier, Exchange, Row, freeze
+from opennki.isa.dma.copy import dma_copy
+from opennki.isa.scalar.activation import activation
+from opennki.isa.sync.barrier import core_barrier
+from opennki.isa.tensor.matmul import nc_matmul, nc_transpose
+from opennki.isa.vector.elementwise import tensor_scalar, tensor_tensor
+from opennki.isa.vector.move import memset, reciprocal, tensor_copy
+from opennki.isa.vector.reduce import tensor_reduce
+
+__all__ = [
+    "BY_NAME",
+    "OPCODES",
+    "ROW_FACTS",
+    "TABLE",
+    "activation",
+    "core_barrier",
+    "dma_copy",
+    "memset",
+    "nc_matmul",
+    "nc_transpose",
+    "reciprocal",
+    "tensor_copy",
+    "tensor_reduce",
+    "tensor_scalar",
+    "tensor_tensor",
+]
+
+TABLE: tuple[Row, ...] = freeze()
+BY_NAME: dict[str, Row] = {row.name: row for row in TABLE}
+OPCODES: tuple[str, ...] = tuple(row.name for row in TABLE)
+
+
+def _facts(row: Row) -> RowFacts:
+    sync = row.sync
+    kind = None if sync is None else sync.kind
+    return RowFacts(
+        roles=tuple(
+            RoleFacts(
+                role.name,
+                optional=role.optional,
+                number=role.number,
+                view=bool(role.spaces),
+                many=role.many,
+                spaces=role.spaces,
+            )
+            for role in row.roles
+        ),
+        attributes=tuple(a.name for a in row.attributes) + (("count",) if row.has_many else ()),
+        sync=None
+        if kind is None
+        else "barrier"
+        if isinstance(kind, Barrier)
+        else "exchange"
+        if isinstance(kind, Exchange)
+        else "collective",
+    )
+
+
+ROW_FACTS: dict[str, RowFacts] = {row.name: _facts(row) for row in TABLE}

@@ -1,0 +1,12 @@
+"""What `import nki` sees once `opennki.install()` was called."""
+
+from __future__ import annotations
+
+import opennki.build.hooks  # noqa: F401  # direct calls and saving, registered by the import
+from opennki.frontend.kernel import jit
+from opennki.frontend.simulate import simulate
+
+__all__ = ["cpu_simulate", "jit", "simulate"]
+
+cpu_simulate = simulate
+"""The older name of `simulate`, which public test suites still use."""

@@ -1,0 +1,243 @@
+"""Every case file gives the value or the code that it expects, scenarios included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import opennki
+from opennki.diag import Diagnostic, OpenNkiError, OpenNkiWarning, Severity
+from tests.cases.loading import Case, load, numbers
+
+opennki.install()
+import nki  # noqa: E402  # the line above makes it importable
+
+VALUES = (21, 25, 37, 46, 50)
+ERRORS = (3, 14, 19, 35, 38, 42, 47)
+OTHERS = (2, 17)
+"""Case 2 is a direct call that environment and flags decide, case 17 a finding of `check`."""
+
+NOT_YET = {
+    3: (7, 9, 22, 31, 53, 54),
+    4: (59, 62),
+    5: (1, 70),
+    6: (26, 27, 29, 34, 41),
+}
+"""Issue → the case files that it brings; 6 stands for the issues after 5, not filed yet."""
+
+OUR_CODES: dict[int, str] = {}
+"""The code of each case for which no public one exists."""
+
+
+@pytest.fixture
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """The case file of the test's parameter, its environment set."""
+    loaded = load(request.param)
+    for name, value in loaded.environment.items():
+        monkeypatch.setenv(name, value)
+    return loaded
+
+
+def by_number(*cases: int) -> pytest.MarkDecorator:
+    """Run a test with the fixture `case` once for each number."""
+    return pytest.mark.parametrize("case", cases, indirect=True, ids=[f"{number:02}" for number in cases])
+
+
+def refusal(call: Callable[[], object]) -> OpenNkiError:
+    """Return the error that `call` raises."""
+    with pytest.raises(OpenNkiError) as caught:
+        call()
+    return caught.value
+
+
+def assert_says(text: str, words: list[str]) -> None:
+    """Fail unless `text` holds every word, letter case aside."""
+    assert [word for word in words if word.lower() not in text.lower()] == [], text
+
+
+def assert_points_into(case: Case, finding: Diagnostic, *, containing: str) -> None:
+    """Fail unless the finding's place is a line of the case file, and that line holds `containing`."""
+    place = finding.location
+    assert place is not None, finding.message
+    assert place.file.endswith(case.path.name)
+    line = case.path.read_text(encoding="utf-8").splitlines()[place.line - 1]
+    assert place.text.strip() == line.strip()
+    assert containing in line
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Fail unless both are the same array, or tuple of arrays: dtype, shape and every element."""
+    if isinstance(expected, tuple):
+        assert isinstance(actual, tuple)
+        assert len(actual) == len(expected)
+        for one, other in zip(actual, expected, strict=True):
+            assert_same(one, other)
+        return
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected, strict=True)
+
+
+def test_every_case_file_runs_or_waits_for_an_issue() -> None:
+    waiting = [number for cases in NOT_YET.values() for number in cases]
+    assert sorted([*VALUES, *ERRORS, *OTHERS, *waiting]) == sorted(numbers())
+
+
+@by_number(*VALUES)
+@pytest.mark.filterwarnings("ignore::opennki.diag.OpenNkiWarning")  # case 50's is a test of its own
+def test_value(case: Case) -> None:
+    kernel = case.module.kernel[case.expected["lnc"]]
+    expected = case.module.reference(*case.inputs())
+    assert case.expected["expect"] == "value"
+    assert_same(nki.simulate(kernel)(*case.inputs()), expected)
+    artifact = opennki.trace(kernel, *case.inputs())
+    assert_same(opennki.compile(artifact, lnc=case.expected["lnc"])(*case.inputs()), expected)
+
+
+WRONG_LINE = {
+    3: "",  # the launch, in the test itself
+    14: "nisa.core_barrier",
+    19: "x[i * 128:(i + 1) * 128, :]",
+    35: "nisa.dma_copy(dst=t, src=a)",
+    38: ".reshape((c, 24))",
+    42: "address=(0, 400000)",
+    47: "nisa.nc_matmul",
+}
+"""What the line that the message of a case points at contains."""
+
+
+@by_number(*ERRORS)
+def test_error(case: Case) -> None:
+    kernel = case.module.kernel[case.expected["lnc"]]
+    assert (case.expected["expect"], case.expected["when"]) == ("error", "trace")
+    error = refusal(lambda: nki.simulate(kernel)(*case.inputs()))
+    assert error.code == (case.expected["code"] or OUR_CODES[case.number])
+    assert_says(str(error), case.expected["match"])
+    choices = case.expected.get("match_any")
+    assert choices is None or any(all(word in str(error) for word in words) for words in choices), str(error)
+    if WRONG_LINE[case.number]:
+        assert_points_into(case, error.diagnostics[0], containing=WRONG_LINE[case.number])
+    assert refusal(lambda: opennki.trace(kernel, *case.inputs())).code == error.code
+
+
+@by_number(2)
+def test_case_02_flags_override_the_environment(case: Case) -> None:
+    error = refusal(lambda: case.module.row_half(*case.inputs()))
+    assert error.code == case.expected["code"] == "NCC_ENKI003"
+    assert_says(str(error), case.expected["match"])
+    assert error.diagnostics[0].related == ("NCC_EVRF066",)
+
+
+@by_number(2)
+def test_case_02_agrees_without_the_flag(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NEURON_CC_FLAGS")
+    assert_same(case.module.row_half(*case.inputs()), case.module.reference(*case.inputs()))
+
+
+@by_number(3)
+def test_case_03_a_direct_call_at_2_on_trn1(case: Case) -> None:
+    assert refusal(lambda: case.module.scale2[2](*case.inputs())).code == "NCC_EARG001"
+
+
+@by_number(3)
+def test_case_03_graph_flag_on_trn1_comes_before_the_trace(case: Case) -> None:
+    traced = []
+    kernel = nki.jit(lambda x: traced.append(x))
+    assert refusal(lambda: kernel(*case.inputs())).code == "NCC_EARG001"
+    assert traced == []
+
+
+@by_number(3)
+def test_case_03_eight_cores_exist_nowhere(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    (also,) = case.scenario["also"]
+    monkeypatch.delenv("NEURON_CC_FLAGS")
+    for target in (also["target"], "trn3", "trn1"):
+        monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target)
+        error = refusal(lambda: nki.simulate(case.module.scale2[8])(*case.inputs()))
+        assert error.code == "NCC_EARG001"
+        assert_says(str(error), [target, "8"])
+
+
+@by_number(14)
+def test_case_14_fused_legal_kernels_bring_no_barrier(case: Case) -> None:
+    first = load(1)
+    (x,) = first.inputs()
+    artifact = opennki.trace(first.module.add_one, x)
+    executable = opennki.compile([artifact, artifact])
+    assert_same(executable.calls[1](executable.calls[0](x)), x + 2)
+    names = {name for program in artifact.programs for name in program.opcodes}
+    assert names == {"dma_copy", "tensor_scalar"}
+
+
+@by_number(17)
+def test_case_17_half_of_the_output_is_missing_on_one_core(case: Case) -> None:
+    report = opennki.check(case.module.kernel, *case.inputs(), lnc=case.expected["lnc"])
+    assert not report.ok
+    (finding,) = (finding for finding in report.findings if finding.severity is Severity.error)
+    assert finding.code == OUR_CODES[17]
+    assert_says(str(report), [*case.expected["match"], "64..127", "num_programs"])
+
+
+@by_number(17)
+def test_case_17_two_cores_write_all_of_it(case: Case) -> None:
+    kernel = case.module.fixed_shard[2]
+    assert opennki.check(kernel, *case.inputs()).ok
+    assert_same(nki.simulate(kernel)(*case.inputs()), case.module.reference(*case.inputs()))
+
+
+@by_number(35)
+def test_case_35_two_inputs_two_outputs(case: Case) -> None:
+    a = np.arange(128 * 512, dtype=np.float32).reshape(128, 512)
+    b = a[::-1].copy()
+    assert_same(nki.simulate(case.module.two_in_two_out)(a, b), (a + b, a - b))
+
+
+@by_number(35)
+def test_case_35_names_both_tensors(case: Case) -> None:
+    error = refusal(lambda: nki.simulate(case.module.narrow_dst)(*case.inputs()))
+    assert_says(str(error), ["`t`", "`a`", "128, 512", "128, 256"])
+
+
+@by_number(42)
+def test_case_42_the_limit_is_named(case: Case) -> None:
+    error = refusal(lambda: nki.simulate(case.module.beyond)(*case.inputs()))
+    assert_says(str(error), ["4000", "229376", "trn2"])  # 224 KiB in a partition of trn2's SBUF
+
+
+@by_number(42)
+def test_case_42_live_tiles_overlap(case: Case) -> None:
+    (also,) = case.scenario["also"]
+    report = opennki.check(getattr(case.module, also["kernel"]), *case.inputs())
+    assert not report.ok
+    assert [finding.code for finding in report.findings] == ["ONKI402"]
+    assert_says(str(report), also["match"])
+
+
+@by_number(47)
+@pytest.mark.parametrize(("target", "expect"), [("trn1", "error"), ("inf2", "error"), ("trn3", "value")])
+def test_case_47_depends_on_the_target(
+    case: Case, target: str, expect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert {entry["target"]: entry["expect"] for entry in case.scenario["also"]}.get(
+        target, "error"
+    ) == expect
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target)
+    if expect == "error":
+        error = refusal(lambda: nki.simulate(case.module.kernel)(*case.inputs()))
+        assert error.code == OUR_CODES[47]
+        assert_says(str(error), [*case.expected["match"], target])
+    else:
+        sums = np.full((16, 24), 32, ml_dtypes.bfloat16)  # 32 products of ones: exact in bfloat16
+        assert_same(nki.simulate(case.module.kernel)(*case.inputs()), sums)
+
+
+@by_number(50)
+def test_case_50_says_that_the_documents_disagree(case: Case) -> None:
+    with pytest.warns(OpenNkiWarning, match=r"(?s)ONKI403.*offset"):
+        nki.simulate(case.module.kernel)(*case.inputs())
+    findings = opennki.trace(case.module.kernel, *case.inputs()).findings
+    assert [(finding.code, finding.severity) for finding in findings] == [("ONKI403", Severity.warning)]
+    assert_points_into(case, findings[0], containing=".ap(pattern=")
