@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from opennki.build.pipeline import compile
     from opennki.build.read import load
     from opennki.build.report import Report, check
+    from opennki.build.tracing import trace
     from opennki.diag import OpenNkiError, OpenNkiUsageError, OpenNkiWarning
     from opennki.frontend.spec import Spec
-    from opennki.build.tracing import trace
     from opennki.ir.types import KernelArtifact
 
 __version__ = "0.1.0"

@@ -123,5 +123,6 @@ def _attribute(key: str, value: Any) -> Any:
 def _view(tensor: Any, spec: TileSpec) -> Any:
     view = tensor[spec.view] if spec.view is not None else tensor
     for method, arguments in spec.moves:
-        view = getattr(view, method)(*arguments)
+        given = (_dtype(arguments[0]),) if method == "view" else arguments
+        view = getattr(view, method)(*given)
     return view

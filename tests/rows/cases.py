@@ -25,7 +25,7 @@ Fill = Callable[[str, tuple[int, ...], int], Array]
 class TileSpec:
     """An operand: a view over a buffer of that shape and element type.
 
-    `view` slices the buffer, `moves` are view methods by name applied after it (`permute`, `broadcast`, …).
+    `view` slices the buffer, `moves` are tensor methods applied after it, by name (`permute`, `view`, …).
     Operands with the same `buffer` name share one allocation; an empty name stands for the role's.
     """
 
@@ -35,6 +35,11 @@ class TileSpec:
     view: View | None = None
     moves: tuple[tuple[str, tuple[Any, ...]], ...] = ()
     buffer: str = ""
+
+    @property
+    def element(self) -> str:
+        """The element type of the view: the buffer's, or that of its last `view` move."""
+        return next((given[0] for move, given in reversed(self.moves) if move == "view"), self.dtype)
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,11 @@ def ordinary(dtype: str, shape: tuple[int, ...], seed: int) -> Array:
 def permuted(*dims: int) -> tuple[tuple[str, tuple[Any, ...]], ...]:
     """Return the moves of a view with its axes in another order."""
     return (("permute", (dims,)),)
+
+
+def seen_as(dtype: str) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Return the moves of a view whose bytes are read as another element type."""
+    return (("view", (dtype,)),)
 
 
 S = slice

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import product
+from typing import Any
 
 import numpy as np
 
-from tests.rows.cases import PARTITION_WINDOWS, Attributes, Case, S, TileSpec, one, permuted, tile
+from tests.rows.cases import PARTITION_WINDOWS, Attributes, Case, S, TileSpec, one, permuted, seen_as, tile
 from tests.rows.conversions import ARITHMETIC_DTYPES, FLOAT_DTYPES, INTEGER_DTYPES, Array, storage
 from tests.rows.edge_values import edge_values, fill, moderate, within
 from tests.rows.oracle_alu import ARITHMETIC_BINARY, LOGICAL, MAGNITUDE
@@ -31,6 +33,7 @@ def cases() -> Iterator[Case]:
     yield from tensor_scalar_operators()
     yield from tensor_scalar_stages()
     yield from tensor_scalar_bits()
+    yield from tensor_scalar_patterns()
     yield from tensor_scalar_unary()
     yield from tensor_scalar_dtypes()
     yield from tensor_scalar_layouts()
@@ -148,6 +151,9 @@ def tensor_tensor_layouts() -> Iterator[Case]:
     for name, partitions, rows in PARTITION_WINDOWS:
         spec = tile((partitions, 3), view=(rows, S(0, 3)))
         yield one("tensor_tensor", name, {"dst": spec, "data1": spec, "data2": spec}, op="multiply")
+    for target in ("trn1", "trn3"):
+        operands = triple("int32", "int32", "int32")
+        yield one("tensor_tensor", "int32", operands, op="multiply", target=target)
     operands = {
         "dst": tile((8, 10), "int32", "psum"),
         "data1": tile((8, 10), "int32"),
@@ -199,7 +205,20 @@ def tensor_scalar_operators() -> Iterator[Case]:
         yield one("tensor_scalar", f"{op}-reversed", spec, numbers=flipped, op0=op, reverse0=True)
         narrow = {"dst": tile(SHAPE, "bfloat16"), "data": tile(SHAPE, "float16")}
         yield one("tensor_scalar", f"{op}-fp16", narrow, numbers={"operand0": 0.1}, op0=op, target="trn3")
-    for number in (INF, -0.0, 2.0**-149, 3.4028234663852886e38, 16777217.0, 0, 3):
+    scalars: tuple[Any, ...] = (np.float32(0.1), np.float64(0.1), np.int64(3), True)
+    for number in (
+        INF,
+        -INF,
+        math.nan,
+        -0.0,
+        2.0**-149,
+        3.4028234663852886e38,
+        16777217.0,
+        0,
+        3,
+        2**24 + 1,
+        *scalars,
+    ):
         yield one(
             "tensor_scalar", f"multiply-by-{number!r}", spec, numbers={"operand0": number}, op0="multiply"
         )
@@ -251,6 +270,23 @@ def tensor_scalar_bits() -> Iterator[Case]:
         yield one("tensor_scalar", name, spec, numbers=counted, op0="left_shift", reverse0=True)
         column = {**spec, "operand0": tile((SHAPE[0], 1), dtype)}
         yield one("tensor_scalar", f"xor-column-{dtype}", column, op0="bitwise_xor")
+
+
+def tensor_scalar_patterns() -> Iterator[Case]:
+    """Yield bit operators with constants of all 32 bits, and on floats seen as integers."""
+    for dtype, number in product(
+        ("int32", "uint32"), (0xFF000000, 0x80000000, 0x7FFFFF, 2**32 - 1, 2**24 + 1)
+    ):
+        constant = number - 2**32 if dtype == "int32" and number >= 2**31 else number
+        spec: dict[str, TileSpec] = {"dst": tile(SHAPE, dtype), "data": tile(SHAPE, dtype)}
+        for op in ("bitwise_and", "bitwise_xor"):
+            name = f"{op}-{constant}-{dtype}"
+            yield one("tensor_scalar", name, spec, numbers={"operand0": constant}, op0=op)
+    exponent = {"dst": tile(SHAPE, "int32"), "data": tile(SHAPE, moves=seen_as("int32"))}
+    numbers = {"operand0": 23, "operand1": 0xFF}
+    yield one("tensor_scalar", "exponent", exponent, numbers=numbers, op0="right_shift", op1="bitwise_and")
+    sign = {"dst": tile(SHAPE, "bfloat16", moves=seen_as("uint16")), "data": tile(SHAPE, "uint16")}
+    yield one("tensor_scalar", "sign-flip", sign, numbers={"operand0": 0x8000}, op0="bitwise_xor")
 
 
 def tensor_scalar_unary() -> Iterator[Case]:

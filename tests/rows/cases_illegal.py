@@ -50,6 +50,15 @@ def general() -> Iterator[Illegal]:
         yield _bad(rule, "tensor_copy", pair(spec, whole, "src"), name=f"{rule.lower()}-dst-{start}-{count}")
     step = tile((128, 4), view=(S(0, 128, 2), S(0, 4)))
     yield _bad("GEN-05", "tensor_copy", pair(tile((64, 4)), step, "src"))
+    for name, source, count in (
+        ("psum-4097", tile((1, 8192), "bfloat16", "psum", view=(S(0, 1), S(0, 4097))), 4097),
+        ("sbuf-65537", tile((1, 65537), "uint8"), 65537),
+    ):
+        yield _bad(
+            "GEN-13|GEN-10", "tensor_copy", pair(tile((1, count), source.dtype), source, "src"), name=name
+        )
+    far = tile((1, 131072), "uint8", view=(S(0, 1), S(0, 131072, 32768)))
+    yield _bad("GEN-10", "tensor_copy", pair(tile((1, 4), "uint8"), far, "src"), name="stride-32768")
     five = (2, 2, 2, 2, 2)
     strided = tile((4, *(4,) * 5), view=(S(0, 4), *(S(0, 4, 2),) * 5))
     yield _bad("GEN-09", "tensor_copy", pair(tile((4, *five)), strided, "src"))
@@ -283,7 +292,8 @@ def nc_matmul_modes() -> Iterator[Illegal]:
     yield _bad("NC_MATMUL-15", row, rows(pairs=3), **double)
     column: Attributes = {"tile_position": (0, 64), "tile_size": (128, 64), **double}
     yield _bad("NC_MATMUL-16", row, rows(), **column)
-    yield _bad("NC_MATMUL-17", row, rows(), is_transpose=True, **double)
+    turned = {**rows(), "dst": tile((3, 5), "bfloat16", "psum")}
+    yield _bad("NC_MATMUL-17|NC_MATMUL-05", row, turned, is_transpose=True, **double)
     good = _product()
     yield _bad("NC_MATMUL-18", row, good, tile_position=(0, 0), name="position-alone")
     yield _bad("NC_MATMUL-18", row, good, tile_size=(64, 128), name="size-alone")
@@ -313,7 +323,7 @@ def nc_transpose() -> Iterator[Illegal]:
         large = pair(tile((columns, rows)), tile((rows, columns)))
         yield _bad("NC_TRANSPOSE-03", row, large, engine="vector", name=f"vector-{rows}x{columns}")
     beyond = pair(tile((128, 4), space="psum"), tile((4, 129)))
-    yield _bad("NC_TRANSPOSE-03|NC_TRANSPOSE-05", row, beyond, engine="tensor", name="tensor-129")
+    yield _bad("NC_TRANSPOSE-03|NC_TRANSPOSE-07", row, beyond, engine="tensor", name="tensor-129")
     for engine in ("scalar", "gpsimd"):
         yield _bad("NC_TRANSPOSE-04", row, spaces, engine=engine, name=engine)
     shape = pair(tile((4, 6)), tile((4, 6)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from tests.rows.cases import PARTITION_WINDOWS, Case, S, TileSpec, one, ordinary, permuted, tile
+from tests.rows.cases import PARTITION_WINDOWS, Case, S, TileSpec, one, ordinary, permuted, seen_as, tile
 from tests.rows.conversions import ARITHMETIC_DTYPES, INTEGERS, PACKED
 from tests.rows.edge_values import fill
 
@@ -22,6 +22,7 @@ TARGETS = ("trn1", "trn2", "trn3")
 def cases() -> Iterator[Case]:
     """Yield all cases of this module."""
     yield from dma_dtypes()
+    yield from cubes()
     yield from dma_layouts()
     yield from dma_options()
     yield from copy_dtypes()
@@ -40,8 +41,33 @@ def dma_dtypes() -> Iterator[Case]:
         yield one("dma_copy", f"{dtype}-bits", operands)
 
 
+def cubes() -> Iterator[Case]:
+    """Yield strided three-dimensional views of every element type."""
+    window = (S(0, 4), S(1, 7, 2), S(0, 9, 3))
+    for dtype in (*ARITHMETIC_DTYPES, *PACKED):
+        dst = tile((4, 8, 9), dtype, view=window)
+        source = tile((4, 7, 9), dtype, "hbm", view=window)
+        yield one("dma_copy", f"cube-{dtype}", {"dst": dst, "src": source}, target="trn3")
+    for dtype in ARITHMETIC_DTYPES:
+        dst = tile((4, 8, 9), dtype, view=window)
+        source = tile((4, 7, 9), dtype, view=window)
+        yield one("tensor_copy", f"cube-{dtype}", {"dst": dst, "src": source}, target="trn1")
+
+
 def dma_layouts() -> Iterator[Case]:
-    shapes: dict[str, tuple[TileSpec, TileSpec]] = {
+    for name, (dst, src) in _dma_shapes().items():
+        yield one("dma_copy", name, {"dst": dst, "src": src})
+    for name, partitions, window in PARTITION_WINDOWS:
+        count = window.stop - window.start
+        operands = {
+            "dst": tile((partitions, 4), view=(window, S(0, 4))),
+            "src": tile((count, 4), space="hbm"),
+        }
+        yield one("dma_copy", name, operands, target="trn1")
+
+
+def _dma_shapes() -> dict[str, tuple[TileSpec, TileSpec]]:
+    return {
         "rows-regrouped": (tile((8, 15)), tile((4, 6, 5), space="hbm")),
         "flat-to-tile": (tile((6, 7)), tile((42,), space="hbm")),
         "tile-to-cube": (tile((2, 3, 16), space="hbm"), tile((16, 6))),
@@ -92,15 +118,6 @@ def dma_layouts() -> Iterator[Case]:
         ),
         "four-axes": (tile((4, 3, 2, 5)), tile((4, 3, 2, 5), space="hbm")),
     }
-    for name, (dst, src) in shapes.items():
-        yield one("dma_copy", name, {"dst": dst, "src": src})
-    for name, partitions, window in PARTITION_WINDOWS:
-        count = window.stop - window.start
-        operands = {
-            "dst": tile((partitions, 4), view=(window, S(0, 4))),
-            "src": tile((count, 4), space="hbm"),
-        }
-        yield one("dma_copy", name, operands, target="trn1")
 
 
 def dma_options() -> Iterator[Case]:
@@ -155,6 +172,8 @@ def copy_layouts() -> Iterator[Case]:
         "sbuf-to-psum": (tile((16, 24), space="psum"), tile((16, 24))),
         "psum-to-psum": (tile((16, 24), space="psum"), tile((16, 24), space="psum")),
         "psum-bank-full": (tile((4, 512), space="psum"), tile((4, 512))),
+        "psum-4096": (tile((1, 4096), "bfloat16"), tile((1, 4096), "bfloat16", "psum")),
+        "sbuf-65535": (tile((1, 65535), "uint8"), tile((1, 65535), "uint8")),
         "psum-narrow": (tile((16, 24), "bfloat16", "psum"), tile((16, 24), "bfloat16")),
         "overlap-forward": (
             tile((4, 33), view=(S(0, 4), S(1, 33)), buffer="x"),
@@ -165,6 +184,10 @@ def copy_layouts() -> Iterator[Case]:
             tile((4, 33), view=(S(0, 4), S(1, 33)), buffer="x"),
         ),
         "in-place": (tile((4, 33), buffer="x"), tile((4, 33), buffer="x")),
+        "seen-as-integers": (tile((8, 10), "int32"), tile((8, 10), moves=seen_as("int32"))),
+        "halves": (tile((8, 20), "uint16"), tile((8, 10), moves=seen_as("uint16"))),
+        "bytes-joined": (tile((8, 5), "int32"), tile((8, 20), "uint8", moves=seen_as("int32"))),
+        "into-bytes": (tile((8, 10), moves=seen_as("float8_e5m2")), tile((8, 40), "float8_e5m2")),
         "cross-quadrant": (
             tile((128, 5), view=(S(32, 64), S(0, 5))),
             tile((128, 5), view=(S(96, 128), S(0, 5))),
@@ -209,6 +232,7 @@ def memset_layouts() -> Iterator[Case]:
         "one-element": tile((9, 9), view=(S(0, 1), S(8, 9))),
         "psum": tile((128, 512), space="psum", view=(S(0, 128), S(500, 512))),
         "start-96": tile((128, 4), view=(S(96, 128), S(0, 4))),
+        "as-floats": tile((6, 12), "uint16", moves=seen_as("float32")),
     }
     for (name, dst), target in product(shapes.items(), ("trn1", "trn3")):
         yield one("memset", name, {"dst": dst}, numbers={"value": 2.5}, target=target)
@@ -229,7 +253,7 @@ def transposes() -> Iterator[Case]:
     for dtype in ARITHMETIC_DTYPES:
         operands = {"dst": tile((25, 16), dtype), "data": tile((16, 25), dtype)}
         yield one("nc_transpose", f"vector-{dtype}", operands, engine="vector")
-    for dtype in ("float32", "bfloat16", "float16"):
+    for dtype in ("float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2", "int32", "uint8"):
         operands = {"dst": tile((25, 16), dtype, "psum"), "data": tile((16, 25), dtype)}
         yield one("nc_transpose", f"tensor-{dtype}", operands, engine="tensor")
         yield one("nc_transpose", f"open-{dtype}", operands, target="trn3")

@@ -215,6 +215,9 @@ def accumulations() -> Iterator[Case]:
         "reduce_res": tile((7, 6), view=(S(0, 7), S(5, 6)), buffer="x"),
     }
     yield one("activation", "result-beside", last, how=ordinary, **attributes)
+    # release notes 0.6.0: "a reduce_res tile that aliases dst no longer clobbers the reduction result"
+    alias = {**last, "reduce_res": tile((7, 6), view=(S(0, 7), S(0, 1)), buffer="x")}
+    yield one("activation", "result-aliases-dst", alias, how=ordinary, **attributes)
     psum = {"dst": tile((7, 5)), "data": tile((7, 5)), "reduce_res": tile((7, 1), space="psum")}
     yield one("activation", "result-in-psum", psum, how=ordinary, **attributes)
 

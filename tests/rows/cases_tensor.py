@@ -172,6 +172,16 @@ def transpose_mode() -> Iterator[Case]:
             target=target,
             is_transpose=True,
         )
+    # trainium2_arch.rst: "16-bit output elements in PSUM, with the upper 8 bits filled with zeros"
+    for dtype, wide in product(("float8_e4m3", "float8_e5m2"), ("uint16", "bfloat16")):
+        operands = {
+            "dst": tile((25, 16), wide, "psum"),
+            "stationary": tile((16, 25), dtype),
+            "moving": tile((16, 16), dtype),
+        }
+        data = {"stationary": fill(dtype, (16, 25), 3), "moving": np.eye(16).astype(storage(dtype))}
+        name = f"transpose-{dtype}-{wide}"
+        yield one("nc_matmul", name, operands, data=data, fresh=("dst",), is_transpose=True)
     # gen2: the flag only names the instruction for the profiler; the product is an ordinary one
     eye = {"moving": np.eye(16).astype(storage("bfloat16"))}
     yield _matmul("transpose-accounting", 16, 25, 16, data=eye, target="trn1", is_transpose=True)

@@ -126,7 +126,11 @@ def function(op: str, inputs: F64) -> F64:
         return np.asarray(FUNCTIONS[op](np.asarray(inputs, np.float64)), np.float64)
 
 
-def affine(data: F64, scale: F64, bias: F64) -> F64:
-    """Return data·scale + bias in fp32, each step rounded ("performs the math operations in float32")."""
+def affine(data: F64, scale: F64, bias: F64 | None) -> F64:
+    """Return data·scale + bias in fp32, each step rounded ("performs the math operations in float32").
+
+    Without a bias nothing is added, so -0.0 stays ("an optional scale/bias operation").
+    """
     with np.errstate(all="ignore"):
-        return round32(round32(round32(data) * round32(scale)) + round32(bias))
+        scaled = round32(round32(data) * round32(scale))
+        return scaled if bias is None else round32(scaled + round32(bias))

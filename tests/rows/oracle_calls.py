@@ -7,7 +7,7 @@ operands may overlap (OpenNKI design §4: semantics are pure functions).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,8 @@ def viewed(base: NDArray[Any], spec: TileSpec) -> NDArray[Any]:
 def _move(view: NDArray[Any], method: str, arguments: tuple[Any, ...]) -> NDArray[Any]:
     if method == "permute":
         return view.transpose(arguments[0])
+    if method == "view":
+        return view.view(storage(arguments[0]))
     if method == "expand_dim":
         return np.expand_dims(view, arguments[0])
     if method == "broadcast":
@@ -73,21 +75,26 @@ def start(case: Case) -> Memory:
 
 def evaluate(case: Case) -> list[Claim]:
     """Return what the calls of a case write, in order."""
+    return run(case)[0]
+
+
+def run(case: Case) -> tuple[list[Claim], dict[str, Array]]:
+    """Return what the calls of a case write, in order, and the contents of its buffers afterwards."""
     memory, claims = start(case), []
     for call in case.calls:
         for role, result in _outcome(call, memory).items():
             name, spec = call.buffer(role), call.operands[role]
             target = viewed(memory.contents[name], spec)
-            target[...] = stored(result, spec.dtype).reshape(target.shape)
-            viewed(memory.written[name], spec)[...] = True
+            target[...] = stored(result, spec.element).reshape(target.shape)
+            viewed(memory.written[name], _whole(spec))[...] = True
             claims.append(Claim(name, spec, result.reshaped(target.shape)))
-    return claims
+    return claims, memory.contents
 
 
 def _operand(call: Call, memory: Memory, role: str) -> Any:
     if role in call.operands:
         spec = call.operands[role]
-        return Tile(viewed(memory.contents[call.buffer(role)], spec).copy(), spec.dtype)
+        return Tile(viewed(memory.contents[call.buffer(role)], spec).copy(), spec.element)
     return call.numbers.get(role)
 
 
@@ -99,18 +106,18 @@ def _outcome(call: Call, memory: Memory) -> dict[str, Result]:
 
 def _copy(call: Call, memory: Memory) -> Result:
     function = oracles.dma_copy if call.instruction == "dma_copy" else oracles.tensor_copy
-    return function(call.operands["dst"].dtype, _operand(call, memory, "src"))
+    return function(call.operands["dst"].element, _operand(call, memory, "src"))
 
 
 def _memset(call: Call, memory: Memory) -> Result:
     spec = call.operands["dst"]
     shape = viewed(memory.contents[call.buffer("dst")], spec).shape
-    return oracles.memset(spec.dtype, call.numbers["value"], shape)
+    return oracles.memset(spec.element, call.numbers["value"], shape)
 
 
 def _tensor_tensor(call: Call, memory: Memory) -> Result:
     return oracles.tensor_tensor(
-        call.operands["dst"].dtype,
+        call.operands["dst"].element,
         _operand(call, memory, "data1"),
         _operand(call, memory, "data2"),
         call.attributes["op"],
@@ -121,28 +128,28 @@ def _tensor_tensor(call: Call, memory: Memory) -> Result:
 
 def _tensor_scalar(call: Call, memory: Memory) -> Result:
     operands = {role: _operand(call, memory, role) for role in ("data", "operand0", "operand1")}
-    return oracles.tensor_scalar(call.operands["dst"].dtype, **operands, **call.attributes)
+    return oracles.tensor_scalar(call.operands["dst"].element, **operands, **call.attributes)
 
 
 def _tensor_reduce(call: Call, memory: Memory) -> Result:
     data = _operand(call, memory, "data")
-    return oracles.tensor_reduce(call.operands["dst"].dtype, data=data, **call.attributes)
+    return oracles.tensor_reduce(call.operands["dst"].element, data=data, **call.attributes)
 
 
 def _reciprocal(call: Call, memory: Memory) -> Result:
-    return oracles.reciprocal(call.operands["dst"].dtype, _operand(call, memory, "data"))
+    return oracles.reciprocal(call.operands["dst"].element, _operand(call, memory, "data"))
 
 
 def _nc_transpose(call: Call, memory: Memory) -> Result:
     spec = call.operands["dst"]
     old = memory.target == "trn1" and spec.space == "psum"
-    return oracles.nc_transpose(spec.dtype, _operand(call, memory, "data"), on_gen2_tensor_engine=old)
+    return oracles.nc_transpose(spec.element, _operand(call, memory, "data"), on_gen2_tensor_engine=old)
 
 
 def _activation(call: Call, memory: Memory) -> dict[str, Result]:
     scale = _operand(call, memory, "scale")
     result, memory.registers = oracles.activation(
-        call.operands["dst"].dtype,
+        call.operands["dst"].element,
         call.attributes["op"],
         _operand(call, memory, "data"),
         bias=_operand(call, memory, "bias"),
@@ -163,11 +170,11 @@ def _matmul(call: Call, memory: Memory) -> Result:
         return transposed(stationary)
     term = product(stationary, moving, double_row=call.attributes.get("perf_mode") == "double_row")
     if name not in memory.low:
-        memory.low[name] = load(memory.contents[name], spec.dtype)
+        memory.low[name] = load(memory.contents[name], spec.element)
         memory.high[name] = memory.low[name].copy()
     low, high = viewed(memory.low[name], spec), viewed(memory.high[name], spec)
     before = Psum(low.copy(), high.copy(), viewed(memory.written[name], spec).copy())
-    after = accumulate(before, term, call.attributes.get("accumulate"), spec.dtype)
+    after = accumulate(before, term, call.attributes.get("accumulate"), spec.element)
     low[...], high[...] = after.low, after.high
     return after.result()
 
@@ -194,19 +201,26 @@ def disagreement(case: Case, claims: list[Claim], actual: Mapping[str, Array]) -
     for name, spec in case.buffers().items():
         if name not in actual:
             continue
+        mine = [claim for claim in claims if claim.buffer == name]
         owner = np.full(spec.shape, -1)
-        for number, claim in enumerate(claims):
-            if claim.buffer == name:
-                viewed(owner, claim.spec)[...] = number
+        for number, claim in enumerate(mine):
+            viewed(owner, _whole(claim.spec))[...] = number
         if name in case.data:
             changed = (bits_of(case.data[name]) != bits_of(actual[name])) & (owner == -1)
             if changed.any():
                 lines.append(f"{name}: {int(changed.sum())} elements outside the destination changed")
-        for number, claim in enumerate(claims):
-            if claim.buffer == name:
-                text = _judged(claim, viewed(owner, claim.spec) == number, viewed(actual[name], claim.spec))
-                lines += [f"{name}: {text}"] if text else []
+        for number, claim in enumerate(mine):
+            view, own = viewed(actual[name], claim.spec), viewed(owner, _whole(claim.spec)) == number
+            if own.shape != view.shape:
+                own = np.ones(view.shape, np.bool_)  # of another width: judged whole, one call writes it
+            text = _judged(claim, own, view)
+            lines += [f"{name}: {text}"] if text else []
     return "\n".join(lines)
+
+
+def _whole(spec: TileSpec) -> TileSpec:
+    """Return the view without its changes of element type: the elements of the buffer that it touches."""
+    return replace(spec, moves=tuple(move for move in spec.moves if move[0] != "view"))
 
 
 def _judged(claim: Claim, own: NDArray[np.bool_], actual: Array) -> str:
@@ -217,8 +231,8 @@ def _judged(claim: Claim, own: NDArray[np.bool_], actual: Array) -> str:
     picked = type(result)(
         result.values[own], result.kind, result.ulps, bound, result.free_zero, result.silent
     )
-    if claim.spec.dtype in PACKED:
-        same = bits_of(stored(picked, claim.spec.dtype)) == bits_of(np.ascontiguousarray(actual[own]))
-        return "" if same.all() else f"{int((~same).sum())} patterns differ ({claim.spec.dtype})"
-    text = explain(picked, np.ascontiguousarray(actual[own]), claim.spec.dtype)
+    if claim.spec.element in PACKED:
+        same = bits_of(stored(picked, claim.spec.element)) == bits_of(np.ascontiguousarray(actual[own]))
+        return "" if same.all() else f"{int((~same).sum())} patterns differ ({claim.spec.element})"
+    text = explain(picked, np.ascontiguousarray(actual[own]), claim.spec.element)
     return f"{text}\n  (silent: {result.silent})" if text and result.silent else text

@@ -274,7 +274,7 @@ def activation(
     instead.
     """
     rows = data.rows()
-    inputs = affine(rows.fp32, _column(scale), _column(bias))
+    inputs = affine(rows.fp32, _column(scale), None if bias is None else _column(bias))
     values = function(op, inputs)
     ulps = 0 if op in EXACT else 4
     result = Result(values, ulps=ulps, free_zero=op in FREE_ZERO)

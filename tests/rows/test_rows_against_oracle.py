@@ -18,12 +18,27 @@ from tests.rows.case_kernel import inputs_of, kernel_of, named  # noqa: E402
 from tests.rows.cases import Case, Illegal, illegal_calls, legal_cases  # noqa: E402
 from tests.rows.conversions import bits_of  # noqa: E402
 from tests.rows.oracle_calls import disagreement, evaluate  # noqa: E402
-
-LEGAL = list(legal_cases())
-ILLEGAL = list(illegal_calls())
+from tests.rows.pending import reason  # noqa: E402
 
 
-@pytest.mark.parametrize("case", LEGAL, ids=lambda case: case.id)
+def expected(name: str, *values: Any) -> Any:
+    """Return a parameter set with its id, marked where the disagreement is known."""
+    why = reason(name)
+    marks = () if why is None else pytest.mark.xfail(strict=True, reason=why)
+    return pytest.param(*values, id=name, marks=marks)
+
+
+LEGAL = [expected(case.id, case) for case in legal_cases()]
+ILLEGAL = [expected(illegal.case.id, illegal) for illegal in illegal_calls()]
+BARRIERS = [
+    expected("core_barrier-gen2", "trn1", (0, 1), False, "CORE_BARRIER-01"),
+    expected("core_barrier-one-core", "trn2", (0,), False, "CORE_BARRIER-02"),
+    expected("core_barrier-core-2", "trn2", (0, 2), False, "CORE_BARRIER-02"),
+    expected("core_barrier-private", "trn2", (0, 1), True, "CORE_BARRIER-03"),
+]
+
+
+@pytest.mark.parametrize("case", LEGAL)
 def test_row_agrees_with_its_oracle(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", case.target)
     kernel = kernel_of(case)
@@ -36,7 +51,7 @@ def test_row_agrees_with_its_oracle(case: Case, monkeypatch: pytest.MonkeyPatch)
         assert not differ.any(), f"{name}: simulated and executed differ in {int(differ.sum())} elements"
 
 
-@pytest.mark.parametrize("illegal", ILLEGAL, ids=lambda illegal: illegal.case.id)
+@pytest.mark.parametrize("illegal", ILLEGAL)
 def test_illegal_call_names_its_rule(illegal: Illegal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", illegal.case.target)
     kernel = kernel_of(illegal.case)
@@ -76,16 +91,8 @@ def test_core_barrier_orders_what_two_cores_share(target: str, monkeypatch: pyte
         assert np.array_equal(exe(x), expected)
 
 
-@pytest.mark.parametrize(
-    ("target", "cores", "private", "rules"),
-    [
-        ("trn1", (0, 1), False, ("CORE_BARRIER-01",)),
-        ("trn2", (0,), False, ("CORE_BARRIER-02",)),
-        ("trn2", (0, 2), False, ("CORE_BARRIER-02",)),
-        ("trn2", (0, 1), True, ("CORE_BARRIER-03",)),
-    ],
-)
-def test_illegal_barriers(target: str, cores: tuple[int, ...], private: bool, rules: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("target", "cores", "private", "rule"), BARRIERS)
+def test_illegal_barriers(target: str, cores: tuple[int, ...], private: bool, rule: str) -> None:
     @nki.jit  # type: ignore[untyped-decorator]  # the façade is untyped here
     def barrier(x: Any) -> Any:
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
@@ -97,4 +104,4 @@ def test_illegal_barriers(target: str, cores: tuple[int, ...], private: bool, ru
     lnc = 1 if target == "trn1" else 2
     with pytest.raises(nisa.NkiValidationError) as error:
         opennki.trace(barrier, np.zeros((2, 2), np.float32), lnc=lnc, target=target)
-    assert error.value.diagnostics[0].rule in rules
+    assert error.value.diagnostics[0].rule == rule

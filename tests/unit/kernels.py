@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-import opennki.nki as nki
-import opennki.nki.isa as nisa
-import opennki.nki.language as nl
+from opennki import nki
+
+nisa: Any = import_module("opennki.nki.isa")
+nl: Any = import_module("opennki.nki.language")
 
 Array = np.ndarray[Any, Any]
 

@@ -34,7 +34,7 @@ PATTERN_TILE = ((8, 4), (1, 8))
 
 @pytest.fixture
 def builder() -> ProgramBuilder:
-    """Return a program with `x` and `out` in HBM, `tile` in SBUF, `total` in PSUM, `rows` of integers in SBUF."""
+    """Return a program with `x`, `out` in HBM, `tile` and integer `rows` in SBUF, `total` in PSUM."""
     builder = ProgramBuilder(core=1)
     builder.tensor("x", (16, 8), origin=Origin.input)
     builder.tensor("out", (16, 8))
@@ -243,7 +243,7 @@ def test_an_index_by_the_loop_register_beyond_its_axis_is_not(builder: ProgramBu
     copy = builder.instruction(
         "dma_copy", view(builder, "out", slice(0, 4), index=index), view(builder, "tile")
     )
-    found = EffectReader(_program(builder, copy)).read(copy, turns={0: Turns(12, 1, 2)})
+    found = EffectReader(builder.program()).read(copy, turns={0: Turns(12, 1, 2)})
     assert [(e.access.name, e.exact) for e in found if e.buffer == 1] == [("WRITE", False)]
 
 
@@ -252,8 +252,3 @@ def test_only_instructions_at_the_buffers_asked_for(builder: ProgramBuilder) -> 
     store = builder.add("dma_copy", view(builder, "out", slice(0, 4)), view(builder, "tile"))
     found = list(program_effects(builder.program(), frozenset({1})))
     assert [(i, e.buffer) for i, e in found] == [(store, 1), (store, 2)]
-
-
-def _program(builder: ProgramBuilder, *body: Instruction) -> Any:
-    builder.body.extend(body)
-    return builder.program()

@@ -79,9 +79,7 @@ def test_version_is_the_one_of_the_project() -> None:
 @pytest.mark.usefixtures("bare")
 def test_nki_is_opennkis_module_under_both_names() -> None:
     assert opennki.install()
-    import opennki.nki
-
-    assert importlib.import_module("nki") is opennki.nki
+    assert importlib.import_module("nki") is importlib.import_module("opennki.nki")
     for name in SUBMODULES:
         ours = importlib.import_module(f"opennki.nki.{name}")
         assert importlib.import_module(f"nki.{name}") is ours
@@ -131,9 +129,7 @@ def test_force_takes_the_place_of_a_wheel(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(_wheel(tmp_path))
     assert importlib.import_module("nki").VENDOR is True
     assert opennki.install(force=True)
-    import opennki.nki
-
-    assert importlib.import_module("nki") is opennki.nki
+    assert importlib.import_module("nki") is importlib.import_module("opennki.nki")
 
 
 @pytest.mark.usefixtures("bare")
@@ -142,9 +138,7 @@ def test_a_folder_called_nki_is_no_wheel(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(tmp_path)
     assert not has_wheel()
     assert opennki.install()
-    import opennki.nki
-
-    assert importlib.import_module("nki") is opennki.nki
+    assert importlib.import_module("nki") is importlib.import_module("opennki.nki")
 
 
 def test_the_enums_of_constants_are_those_of_isa() -> None:

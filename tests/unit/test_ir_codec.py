@@ -211,6 +211,29 @@ def test_the_digest_leaves_locations_and_findings_out() -> None:
     assert len(semantic_digest(one)) == 64
 
 
+def test_the_digest_leaves_out_what_is_not_used() -> None:
+    one = artifact()
+    first = one.programs[0]
+    layouts = (first.layouts[1], Layout(Space.psum, "float32", ()), first.layouts[0], *first.layouts[2:])
+    to = {0: 2, 1: 0, **{i: i + 1 for i in range(2, 6)}}
+
+    def moved_view(view: View) -> View:
+        index = view.index
+        if index is not None and isinstance(index.source, View):
+            index = replace(index, source=moved_view(index.source))
+        return replace(view, layout=to[view.layout], index=index)
+
+    def moved_item(item: Instruction | Loop) -> Instruction | Loop:
+        if isinstance(item, Loop):
+            return replace(item, body=tuple(map(moved_item, item.body)))
+        operands = tuple(moved_view(o) if isinstance(o, View) else o for o in item.operands)
+        return replace(item, operands=operands, opcode=item.opcode + 1)
+
+    body = tuple(map(moved_item, first.body))
+    other = replace(first, opcodes=("unused", *first.opcodes), layouts=layouts, body=body)
+    assert semantic_digest(replace(one, programs=(other, one.programs[1]))) == semantic_digest(one)
+
+
 def change_offset(one: KernelArtifact) -> KernelArtifact:
     first = one.programs[0].body[0]
     assert isinstance(first, Instruction)

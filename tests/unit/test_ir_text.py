@@ -326,13 +326,7 @@ def test_tables_stand_in_the_text_where_order_is_not_of_first_use() -> None:
     assert [
         line.strip() for line in text.split("  locations {\n")[1].splitlines()[4:]
     ] == [  # behind the three places
-        "opcodes {",
-        "move",
-        "combine",
-        "gather",
-        "meet",
-        '"unused op"',
-        "}",
+        'opcodes (move, combine, gather, meet, "unused op")',
         "layouts {",
         "sbuf float32[(64, 128), (1, 64)] start=0 bank=0",
         "shared_hbm float32[(64, 128), (1, 64)] start=0 bank=0",

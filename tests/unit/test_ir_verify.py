@@ -149,6 +149,13 @@ TABLES: list[tuple[str, Change, str, int, str]] = [
         "layout 2 takes (128,) partitions from 0, byte 2048 of the bank",
     ),
     (
+        "sbuf bank",
+        table("layouts", 0, bank_offset_bytes=4),
+        "partitions_legal",
+        0,
+        "layout 0 takes (128,) partitions from 0, byte 4 of the bank",
+    ),
+    (
         "hbm partition",
         table("layouts", 1, start_partition=32),
         "partitions_legal",

@@ -52,10 +52,10 @@ def view_problems(buffer: Buffer, layout: Layout, offset: int, index: Index | No
         (SBUF, Layout(Space.sbuf, "float32", ((512, 128), (-1, 64))), 63, 511),
         (SBUF, Layout(Space.sbuf, "float32", ((512, 128), (0, 1000), (2, 3))), 0, 507),
         (SBUF, Layout(Space.sbuf, "uint8", ((2048, 128), (1, 2000))), 0, 48),
-        (SBUF, Layout(Space.sbuf, "float32", ((512, 32), (1, 512)), 96), 0, 96 * 512),
-        (SMALL, Layout(Space.sbuf, "float32", ((-8, 4), (1, 8))), 24, 24),
-        (SMALL, Layout(Space.sbuf, "float32", ((16, 2), (1, 8))), 0, 8),
-        (SMALL, Layout(Space.sbuf, "float32", ((999, 1), (1, 8))), 0, 24),
+        (SBUF, Layout(Space.sbuf, "float32", ((512, 32), (1, 512)), 96), 96 * 512, 96 * 512),
+        (SMALL, Layout(Space.sbuf, "float32", ((-8, 4), (1, 8)), 3), 24, 24),
+        (SMALL, Layout(Space.sbuf, "float32", ((16, 2), (1, 8)), 1), 8, 8),
+        (SMALL, Layout(Space.sbuf, "float32", ((999, 1), (1, 8)), 3), 24, 24),
         (PLACED, Layout(Space.sbuf, "float32", ((512, 64), (1, 512)), 64), 0, 0),
         (HBM, Layout(Space.private_hbm, "float32", ()), 0, 191),
         (HBM, Layout(Space.private_hbm, "float32", ((48, 4), (1, 40))), 0, 8),
@@ -73,8 +73,38 @@ def test_the_limits_of_an_access(buffer: Buffer, layout: Layout, lowest: int, hi
 
 
 def test_an_access_does_not_wrap_into_the_next_partition() -> None:
-    layout = Layout(Space.sbuf, "float32", ((8, 2), (1, 8)))
-    assert [offset for offset in range(-1, 32) if not view_problems(SMALL, layout, offset)] == [0, 8, 16]
+    def is_legal(offset: int) -> bool:
+        layout = Layout(Space.sbuf, "float32", ((8, 2), (1, 8)), max(offset, 0) // 8)
+        return view_problems(SMALL, layout, offset) == []
+
+    assert [offset for offset in range(-1, 32) if is_legal(offset)] == [0, 8, 16]
+
+
+PSUM = replace(SBUF, space=Space.psum, shape=(64, 1024), address=(32, 1024))
+
+
+@pytest.mark.parametrize(
+    ("buffer", "offset", "start", "bank"),
+    [
+        (SBUF, 0, 0, 0),
+        (SBUF, 3 * 512 + 5, 3, 0),
+        (PLACED, 512, 65, 0),
+        (PSUM, 0, 32, 1024),
+        (PSUM, 255, 32, 2044),
+        (PSUM, 256, 32, 0),
+        (PSUM, 1024 + 1023, 33, 1020),
+    ],
+)
+def test_a_layout_says_where_the_access_starts(buffer: Buffer, offset: int, start: int, bank: int) -> None:
+    layout = Layout(buffer.space, "float32", ((512, 1), (1, 1)), start, bank)
+    assert view_problems(buffer, layout, offset) == []
+    others = [replace(layout, start_partition=start + 1)]
+    if buffer.space is Space.psum:
+        others.append(replace(layout, bank_offset_bytes=bank ^ 4))
+    for other in others:
+        says = f"partition {other.start_partition}, byte {other.bank_offset_bytes} of the bank"
+        found = f"instruction 0 looks at `t` from element {offset} and does not start at {says}"
+        assert view_problems(buffer, other, offset) == [found]
 
 
 @pytest.mark.parametrize(

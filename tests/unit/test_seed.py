@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ HEADLINE = (
 SPEC = "float32[128,16]"
 
 
-def refused(graph: object, **options: object) -> Diagnostic:
+def refused(graph: object, **options: Any) -> Diagnostic:
     """Return the one finding of a compilation that must be refused."""
     with pytest.raises(OpenNkiError) as caught:
         opennki.compile(graph, **options)

@@ -83,7 +83,11 @@ class TensorCoverage(Struct, frozen=True):
         where = describe(cells, self.name, self.shape)
         if cells.all():
             return where
-        return f"{where}, {percent(int(np.count_nonzero(cells)), cells.size)} of it"
+        return f"{where}, {self.share(cells)} of it"
+
+    def share(self, cells: Bits) -> str:
+        """Return how much of the tensor a map of cells is, in percent."""
+        return percent(int(np.count_nonzero(cells)), cells.size)
 
     def _elements(self, mask: Bits) -> Bits:
         return spread(self.cells(mask), self.shape)
@@ -172,7 +176,7 @@ def _twice(masks: Iterable[Bits]) -> Bits:
 def lost(artifact: KernelArtifact, kept: int = 1) -> list[str]:
     """Return, per output, what would be missing if only the programs of the first `kept` cores were baked.
 
-    >>> lost(artifact)  # doctest: +SKIP
+    >>> lost(artifact)
     ['core 1 alone writes rows 64..127 of `out`, 50 % of it']
     """
     if kept >= artifact.lnc:
@@ -186,7 +190,7 @@ def _losses(tensor: TensorCoverage, kept: int, meeting: Location | None) -> Iter
     keepers, droppers = _cores(range(kept)), _cores(range(kept, cores))
     alone = f"{droppers} alone"
     if not tensor.is_known:
-        yield f"`{tensor.name}` is written in too many pieces to say which core writes what"
+        yield f"`{tensor.name}` is stored in too many pieces to say which core writes what"
         return
     sure_kept, may_kept = _union(tensor.certain[:kept]), _union(tensor.possible[:kept])
     sure_dropped, may_dropped = _union(tensor.certain[kept:]), _union(tensor.possible[kept:])
@@ -194,7 +198,9 @@ def _losses(tensor: TensorCoverage, kept: int, meeting: Location | None) -> Iter
     said = list(_when(tensor, only & sure_dropped, f"{alone} writes {{}}"))
     said += _when(tensor, only & ~sure_dropped, f"{alone} may write {{}}: {_DECIDES}")
     both = may_dropped & may_kept & ~sure_kept
-    said += _when(tensor, both, f"{droppers} writes {{}}, where {keepers} may or may not write: {_DECIDES}")
+    decides = f"and so may {keepers}: {_DECIDES} what is lost"
+    said += _when(tensor, both & sure_dropped, f"{droppers} writes {{}}, {decides}")
+    said += _when(tensor, both & ~sure_dropped, f"{droppers} may write {{}}, {decides}")
     if not said and may_dropped.any():
         what = "all of it" if sure_kept.all() else f"all that {droppers} writes of it"
         after = (

@@ -22,6 +22,7 @@ __all__ = [
     "percent",
     "ranges",
     "spread",
+    "where",
 ]
 
 Bits = np.ndarray[Any, np.dtype[np.bool_]]
@@ -186,14 +187,17 @@ def describe(mask: Bits, name: str, shape: tuple[int, ...] | None = None) -> str
     >>> describe(np.arange(128)[:, None] >= np.full(16, 64), "out")
     'rows 64..127 of `out`'
     """
-    full = mask.shape if shape is None else shape
+    return f"{where(mask, mask.shape if shape is None else shape)} of `{name}`"
+
+
+def where(mask: Bits, shape: tuple[int, ...]) -> str:
+    """Return which elements of a tensor of `shape` are set in `mask`: ranges, "all" or "nothing"."""
     if mask.all():
-        return f"all of `{name}`"
+        return "all"
     if not mask.any():
-        return f"nothing of `{name}`"
-    part = part_of(mask, full)
-    count = f"{part.count} elements " if part.where.startswith("within ") else ""
-    return f"{count}{part.where} of `{name}`"
+        return "nothing"
+    part = part_of(mask, shape)
+    return f"{part.count} elements {part.where}" if part.where.startswith("within ") else part.where
 
 
 def part_of(mask: Bits, shape: tuple[int, ...]) -> Part:
@@ -210,7 +214,8 @@ def part_of(mask: Bits, shape: tuple[int, ...]) -> Part:
     elements = Part(set_cells * prod(scale), prod(shape), "elements", "")
     if not is_product:
         around = [[(span[0][0], span[-1][1])] for span in spans]
-        return _named(elements, f"within {_box_words(around, shape)}")
+        words = _box_words(around, shape).removeprefix("elements ")
+        return _named(elements, f"within {words}")
     partial = [axis for axis in range(mask.ndim) if not axes[axis].all()]
     if mask.ndim == 2 and len(partial) <= 1:
         axis = partial[0] if partial else 0
@@ -250,8 +255,8 @@ def _used(mask: Bits, axis: int) -> Bits:
     return cast(Bits, np.logical_or.reduce(mask, axis=others))
 
 
-def _named(part: Part, where: str) -> Part:
-    return Part(part.count, part.total, part.unit, where)
+def _named(part: Part, words: str) -> Part:
+    return Part(part.count, part.total, part.unit, words)
 
 
 def _range_words(spans: list[tuple[int, int]], unit: str) -> str:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from opennki.build.executable import Executable
 from opennki.build.findings import warn
+from opennki.build.places import Caller, python_call
 from opennki.build.tracing import trace_call
 from opennki.diag import Diagnostic, Severity, error, fail
 from opennki.frontend.kernel import Kernel
@@ -50,34 +51,34 @@ def compile(
     cores, ONKI302 and ONKI303, all calls in one go; NCC_EARG001 for a degree that the target lacks; ONKI601
     and ONKI602 for what is no graph; those of tracing.
     """
-    executable = compile_graph(graph, examples, values, lnc=lnc, target=target)
+    executable = compile_graph(graph, examples, values, lnc=lnc, target=target, by=python_call())
     warn(executable.findings)
     return executable
 
 
 def compile_graph(
     graph: object,
-    examples: Sequence[object] = (),
-    values: Mapping[str, object] | None = None,
+    examples: Sequence[object],
+    values: Mapping[str, object],
     *,
-    lnc: object | None = None,
-    target: str | None = None,
-    spelled: tuple[str, str] = ("lnc=", "target="),
+    lnc: object | None,
+    target: str | None,
+    by: Caller,
 ) -> Executable:
-    """Return the executable, its findings kept and not said; `spelled` is how options are written."""
+    """Return the executable, its findings kept and not said."""
     calls = read_calls(graph)
     findings: Iterable[Diagnostic] = ()
     if calls is None:
-        chip = target_setting(target, spelled=spelled[1])
-        degree = graph_degree(lnc, chip, spelled=spelled[0])
-        check_degree(degree, chip)
-        call = trace_call(graph, examples, values or {}, chip, graph=degree)
+        chip = target_setting(target, spelled=by.target)
+        degree = graph_degree(lnc, chip, spelled=by.lnc)
+        check_degree(degree, chip, at=by.place)
+        call = trace_call(graph, examples, values, chip, graph=degree, by=by)
         calls, findings = (call,), call.artifact.findings
     elif examples or values:
         fail("ONKI006", problem="examples are given beside a graph that needs none", help=["leave them out"])
     else:
-        chip = target_setting(target, [call.artifact.target for call in calls], spelled=spelled[1])
-        degree = graph_degree(lnc, chip, spelled=spelled[0])
+        chip = target_setting(target, [call.artifact.target for call in calls], spelled=by.target)
+        degree = graph_degree(lnc, chip, spelled=by.lnc)
     return bake(Graph(calls=calls), degree, chip, findings)
 
 

@@ -6,12 +6,42 @@ import os
 import sys
 from types import FrameType, TracebackType
 
+from msgspec import Struct
+
 from opennki.diag import Location
 from opennki.ir.location import locate
 
-__all__ = ["call_location", "caller", "is_ours", "raised_at"]
+__all__ = [
+    "COMMAND_LINE",
+    "Caller",
+    "call_location",
+    "caller",
+    "is_ours",
+    "is_users",
+    "python_call",
+    "raised_at",
+]
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+class Caller(Struct, frozen=True):
+    """Who asks: how the options for degree and target are written, and the call in the user's source.
+
+    `place` is None where there is no such call.
+    """
+
+    lnc: str = "lnc="
+    target: str = "target="
+    place: Location | None = None
+
+
+COMMAND_LINE = Caller("--lnc ", "--target ")
+
+
+def python_call() -> Caller:
+    """Return the caller of a function of the Python interface."""
+    return Caller(place=call_location())
 
 
 def caller() -> FrameType | None:
@@ -48,7 +78,7 @@ def raised_at(raised: BaseException) -> Location | None:
 def _innermost(step: TracebackType | None, *, of_user: bool) -> TracebackType | None:
     found = None
     while step is not None:
-        if not of_user or _is_users(step.tb_frame.f_code.co_filename):
+        if not of_user or _is_written_here(step.tb_frame.f_code.co_filename):
             found = step
         step = step.tb_next
     return found
@@ -58,5 +88,11 @@ def _is_package(filename: str) -> bool:
     return filename.startswith(_PACKAGE)
 
 
-def _is_users(filename: str) -> bool:
-    return not (_is_package(filename) or filename.startswith("<frozen") or "site-packages" in filename)
+def is_users(filename: str) -> bool:
+    """True for a source file that is neither ours nor Python's own start-up code."""
+    return not (_is_package(filename) or filename.startswith("<frozen"))
+
+
+def _is_written_here(filename: str) -> bool:
+    """True for the user's own code, a library that it calls left out."""
+    return is_users(filename) and "site-packages" not in filename

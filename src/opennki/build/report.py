@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from opennki.build.kernel_errors import kernel_errors
 from opennki.build.pipeline import degree_findings, read_calls
+from opennki.build.places import Caller, python_call
 from opennki.build.tracing import trace_call
 from opennki.diag import Diagnostic, OpenNkiError, Severity, fail
 from opennki.diag.render import render_json, render_text
@@ -51,7 +52,7 @@ def check(
     `.nka` file) `lnc` is the degree that it would be compiled for, and the rules of baking are checked.
     Every element of every output must be written by some core (ONKI401).
     """
-    return report_on(kernel_or_graph, specs, values, lnc=lnc, target=target)
+    return report_on(kernel_or_graph, specs, values, lnc=lnc, target=target, by=python_call())
 
 
 def report_on(
@@ -61,13 +62,13 @@ def report_on(
     *,
     lnc: object | None,
     target: str | None,
-    spelled: tuple[str, str] = ("lnc=", "target="),
+    by: Caller,
 ) -> Report:
-    """Return what `check` returns; `spelled` is how the options for degree and target are written."""
+    """Return what `check` returns."""
     name = getattr(kernel_or_graph, "name", None) or getattr(kernel_or_graph, "__name__", "kernel")
     try:
         with kernel_errors(str(name)):
-            return Report(tuple(_found(kernel_or_graph, specs, values, lnc, target, spelled)))
+            return Report(tuple(_found(kernel_or_graph, specs, values, lnc, target, by)))
     except OpenNkiError as problem:
         return Report(problem.diagnostics)
 
@@ -78,24 +79,25 @@ def _found(
     values: dict[str, object],
     lnc: object | None,
     target: str | None,
-    spelled: tuple[str, str],
+    by: Caller,
 ) -> Iterable[Diagnostic]:
     calls = read_calls(kernel_or_graph)
     if calls is None:
-        chip = target_setting(target, spelled=spelled[1])
-        call = trace_call(kernel_or_graph, specs, values, chip, option=lnc, spelled=spelled[0])
+        chip = target_setting(target, spelled=by.target)
+        call = trace_call(kernel_or_graph, specs, values, chip, option=lnc, by=by)
         yield from _of_artifact(call.artifact)
         return
     if specs or values:
         fail("ONKI006", problem="specs are given beside a graph that needs none", help=["leave them out"])
-    chip = target_setting(target, [call.artifact.target for call in calls], spelled=spelled[1])
-    yield from degree_findings(Graph(calls=calls), graph_degree(lnc, chip, spelled=spelled[0]), chip)
+    chip = target_setting(target, [call.artifact.target for call in calls], spelled=by.target)
+    yield from degree_findings(Graph(calls=calls), graph_degree(lnc, chip, spelled=by.lnc), chip)
     for call in calls:
         yield from _of_artifact(call.artifact)
 
 
 def _of_artifact(artifact: KernelArtifact) -> Iterable[Diagnostic]:
-    from opennki.analyse.coverage import findings
+    from opennki.analyse.coverage import findings, repeats
 
     yield from artifact.findings
     yield from findings(artifact)
+    yield from repeats(artifact)

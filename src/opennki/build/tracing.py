@@ -7,7 +7,7 @@ from typing import Any
 
 import opennki.build.hooks  # noqa: F401  # an artifact can be saved
 from opennki.build.findings import warn
-from opennki.build.places import call_location
+from opennki.build.places import Caller, python_call
 from opennki.frontend.kernel import Kernel, as_kernel
 from opennki.frontend.trace import bind_arguments, trace_program
 from opennki.graph import KernelCall
@@ -35,7 +35,9 @@ def trace(
     Errors: ONKI001, ONKI002, ONKI006, ONKI301 and NCC_EARG001 before the kernel runs; then those of its
     instructions and of its return value. An exception of the kernel's own passes, with a note.
     """
-    artifact = trace_call(kernel, specs, values, target_setting(target), option=lnc).artifact
+    artifact = trace_call(
+        kernel, specs, values, target_setting(target), option=lnc, by=python_call()
+    ).artifact
     warn(artifact.findings)
     return artifact
 
@@ -48,17 +50,16 @@ def trace_call(
     *,
     option: object | None = None,
     graph: Setting[int] | None = None,
-    spelled: str = "lnc=",
+    by: Caller,
 ) -> KernelCall:
     """Return the call of a kernel that is traced for `target` at its own degree.
 
-    `option` is the kernel's degree as an option, written as `spelled` says. `graph` is the graph's degree
-    where it is settled before: OPENNKI_KERNEL_LNC=graph takes it.
+    `option` is the kernel's degree as an option. `graph` is the graph's degree where it is settled before:
+    OPENNKI_KERNEL_LNC=graph takes it.
     """
     found = as_kernel(kernel)
-    place = call_location()
-    degree = kernel_degree(found.degree, option, target, found.name, graph=graph, spelled=spelled, at=place)
-    check_degree(degree, target, at=place)
+    degree = kernel_degree(found.degree, option, target, found.name, graph=graph, spelled=by.lnc, at=by.place)
+    check_degree(degree, target, at=by.place)
     args, kwargs, arguments = bind_arguments(found, specs, values, texts=True)
     artifact = trace_program(found, args, kwargs, arguments, degree.value, target.value)
-    return KernelCall(artifact=artifact, degree=degree, location=place)
+    return KernelCall(artifact=artifact, degree=degree, location=by.place)

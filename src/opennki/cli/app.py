@@ -52,15 +52,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         outcome = _outcome(given)
-        if isinstance(outcome, int):
-            return outcome
-        show(outcome, as_json=_wants_json(given))
-        return outcome.status
-    except BrokenPipeError:
-        _close_quietly()
-        return REFUSED
+        return outcome if isinstance(outcome, int) else _print(outcome, as_json=_wants_json(given))
     except Exception as bug:
         return _report_bug(bug)
+
+
+def _print(outcome: Outcome, *, as_json: bool) -> int:
+    """Print the outcome and return its status, 1 where standard output takes no more."""
+    try:
+        show(outcome, as_json=as_json)
+        sys.stdout.flush()
+        return outcome.status
+    except BrokenPipeError:  # the reader has what it wants
+        _close_quietly()
+    except OSError as problem:
+        _close_quietly()
+        reason = (problem.strerror or str(problem)).lower()
+        refused = diagnostic("ONKI504", file="standard output", reason=reason, help=["free some space"])
+        show(Outcome(findings=(refused,)), as_json=False)
+    return REFUSED
 
 
 def _outcome(given: list[str]) -> Outcome | int:

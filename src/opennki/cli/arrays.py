@@ -108,19 +108,22 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
     return canonical(dtype) or str(dtype)
 
 
-def save_outputs(call: BakedCall, arrays: Sequence[Array], result: RunResult, folder: Path) -> list[Path]:
-    """Write the outputs as `<name>.npy` into `folder` and return the files.
+def save_outputs(
+    call: BakedCall, arrays: Sequence[Array], result: RunResult, folder: Path
+) -> list[dict[str, Any]]:
+    """Write the outputs as `<name>.npy` into `folder` and return the file, dtype and shape of each.
 
     An input that the kernel writes is an output under the input's name; a returned tensor that is such an
     input as a whole is not written twice. Errors: ONKI504.
     """
-    written: list[Path] = []
+    written: list[dict[str, Any]] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, array in _named(call, arrays, result):
             path = folder / f"{name}.npy"
             np.save(path, array, allow_pickle=False)
-            written.append(path)
+            dtype = _dtype_name(array.dtype)
+            written.append({"file": str(path), "dtype": dtype, "shape": list(array.shape)})
     except OSError as problem:
         fail("ONKI504", file=str(folder), reason=(problem.strerror or str(problem)).lower())
     return written

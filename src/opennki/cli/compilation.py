@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opennki.build.places import COMMAND_LINE
 from opennki.cli.options import Arguments, AsJson, Degree, OutputFile, TargetName
 from opennki.cli.output import Outcome, status_of
 
@@ -20,7 +21,6 @@ KernelReference = Annotated[
     str,
     typer.Argument(metavar="FILE.py:KERNEL", help="A kernel; a file with one needs no name."),
 ]
-_SPELLED = ("--lnc ", "--target ")
 
 
 def trace(
@@ -64,10 +64,10 @@ def compile(
         kernel = load_kernel(graph)
         args, kwargs = bind_arguments(kernel, arg or [])
         with kernel_errors(kernel.name):
-            executable = compile_graph(kernel, args, kwargs, lnc=lnc, target=target, spelled=_SPELLED)
+            executable = compile_graph(kernel, args, kwargs, lnc=lnc, target=target, by=COMMAND_LINE)
         stem = kernel.name
     else:
-        executable = compile_graph(graph, arg or (), lnc=lnc, target=target, spelled=_SPELLED)
+        executable = compile_graph(graph, arg or (), {}, lnc=lnc, target=target, by=COMMAND_LINE)
         stem = Path(graph).stem
     path = executable.save(output or Path(f"{stem}.nkx"))
     names = [call.name for call in executable.calls]
@@ -95,9 +95,9 @@ def check(
 
         kernel = load_kernel(subject)
         args, kwargs = bind_arguments(kernel, arg or [])
-        report = report_on(kernel, args, kwargs, lnc=lnc, target=target, spelled=_SPELLED)
+        report = report_on(kernel, args, kwargs, lnc=lnc, target=target, by=COMMAND_LINE)
     else:
-        report = report_on(subject, arg or [], {}, lnc=lnc, target=target, spelled=_SPELLED)
+        report = report_on(subject, arg or [], {}, lnc=lnc, target=target, by=COMMAND_LINE)
     return Outcome(
         text="" if report.findings else "no findings",
         fields={"ok": report.ok},
@@ -118,9 +118,9 @@ def _traced(kernel: Kernel, texts: list[str], lnc: str | None, target: str | Non
     from opennki.settings import target_setting
 
     args, kwargs = bind_arguments(kernel, texts)
-    chip = target_setting(target, spelled=_SPELLED[1])
+    chip = target_setting(target, spelled=COMMAND_LINE.target)
     with kernel_errors(kernel.name):
-        return trace_call(kernel, args, kwargs, chip, option=lnc, spelled=_SPELLED[0]).artifact
+        return trace_call(kernel, args, kwargs, chip, option=lnc, by=COMMAND_LINE).artifact
 
 
 def _described(artifact: KernelArtifact) -> str:

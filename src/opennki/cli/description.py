@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any
 
+from opennki.cli.costs import example_cost
 from opennki.cli.output import table
 from opennki.diag import Location
 from opennki.ir.program import instructions, size_bytes
@@ -15,6 +17,7 @@ from opennki.targets import TARGETS
 
 __all__ = ["describe", "describe_row", "list_rows", "row_text", "text_of", "versions"]
 
+_CHIPS = ("trn1", "trn2", "trn3")
 _PACKAGES = ("numpy", "ml_dtypes", "msgspec", "typer", "rich", "matplotlib", "torch", "jax")
 
 
@@ -84,7 +87,7 @@ def text_of(described: Mapping[str, Any]) -> str:
 
 
 def _tensor_text(tensor: Mapping[str, Any]) -> str:
-    text = f"{tensor['name']}: {tensor['dtype']}{tensor['shape']}"
+    text = f"{tensor['name']}: {tensor['dtype']}[{','.join(map(str, tensor['shape']))}]"
     if tensor.get("written"):
         text += ", written in place"
     return f"{text}, the input {tensor['alias']}" if tensor.get("alias") else text
@@ -122,7 +125,7 @@ def describe_row(row: Row) -> dict[str, Any]:
     """Return what `isa NAME` shows of an instruction, as plain values."""
     return {
         "name": row.name,
-        "signature": f"{row.name}{row.signature}",
+        "signature": _signature(row),
         "doc": row.doc,
         "engines": [engine.name for engine in row.engines],
         "since": f"gen{row.since}",
@@ -136,9 +139,30 @@ def describe_row(row: Row) -> dict[str, Any]:
             }
             for role in row.roles
         ],
-        "rules": [{"code": check.code, "rule": check.rule, "says": check.says} for check in row.checks],
+        "rules": [
+            {
+                "code": check.code,
+                "rule": check.rule,
+                "says": check.says.replace("{instruction}", row.name),
+            }
+            for check in row.checks
+        ],
+        "cost": [cost for chip in _CHIPS if (cost := example_cost(row, TARGETS[chip])) is not None],
         "source": row.source,
     }
+
+
+def _signature(row: Row) -> str:
+    """Return the call as a person writes it: names, and defaults as words."""
+    parts = [
+        name if parameter.default is parameter.empty else f"{name}={_default(parameter.default)}"
+        for name, parameter in row.signature.parameters.items()
+    ]
+    return f"{row.name}({', '.join(parts)})"
+
+
+def _default(value: object) -> str:
+    return value.name if isinstance(value, Enum) else repr(value)
 
 
 def row_text(described: Mapping[str, Any]) -> str:
@@ -149,8 +173,9 @@ def row_text(described: Mapping[str, Any]) -> str:
     ]
     rules = [(rule["code"], rule["rule"], rule["says"]) for rule in described["rules"]]
     facts = [
-        ("engines", f"{', '.join(described['engines'])} (in this order, if left open)"),
+        ("engines", _engines(described["engines"])),
         ("since", described["since"]),
+        *(("cost" if i == 0 else "", cost) for i, cost in enumerate(described["cost"])),
         ("source", described["source"]),
     ]
     blocks = [
@@ -162,6 +187,10 @@ def row_text(described: Mapping[str, Any]) -> str:
     if rules:
         blocks.append(f"rules\n{_indented(table(rules))}")
     return "\n\n".join(blocks)
+
+
+def _engines(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names)}; left open, the first that fits"
 
 
 def _kinds(operand: Mapping[str, Any]) -> str:

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from opennki.cli.options import AsJson, Degree, TargetName
 from opennki.cli.output import INTERRUPTED, REFUSED, Outcome, is_terminal, write
-from opennki.diag import OpenNkiError, fail
+from opennki.diag import Diagnostic, OpenNkiError, fail
 from opennki.diag.render import render_text
 
 if TYPE_CHECKING:
+    from traceback import TracebackException
+
     from opennki.build.executable import BakedCall, Executable
 
 __all__ = ["exec", "run"]
@@ -48,13 +51,14 @@ def exec(
     chosen = _choose(loaded, call)
     arrays = read_inputs(input or [], chosen)
     result = chosen.run(arrays)
-    files = save_outputs(chosen, arrays, result, output_dir)
-    lines = [f"runtime: LNC={runtime.value}, from {runtime.origin}", *(f"wrote {file}" for file in files)]
+    saved = save_outputs(chosen, arrays, result, output_dir)
+    lines = [f"runtime: LNC={runtime.value}, from {runtime.origin}"]
+    lines += [f"wrote {one['file']}: {one['dtype']}{one['shape']}" for one in saved]
     return Outcome(
         text="\n".join(lines),
         fields={
             "runtime": {"lnc": runtime.value, "origin": runtime.origin},
-            "outputs": [str(file) for file in files],
+            "outputs": saved,
         },
     )
 
@@ -120,13 +124,25 @@ def _run_script(script: Path, arguments: list[str]) -> int:
         return INTERRUPTED
     except OpenNkiError as problem:
         sys.stdout.flush()
-        write(sys.stderr, render_text(problem.diagnostics, color=is_terminal(sys.stderr)))
+        write(sys.stderr, render_text(_with_call(problem), color=is_terminal(sys.stderr)))
         return REFUSED
     except Exception as raised:
         _say(raised)
         return REFUSED
     finally:
         sys.argv, sys.path = before
+
+
+def _with_call(problem: OpenNkiError) -> tuple[Diagnostic, ...]:
+    """Return the findings; the first one also says which line of the script led to it, if it does not yet."""
+    from opennki.build.places import raised_at
+
+    first, *others = problem.diagnostics
+    place = raised_at(problem)
+    shown = [*(label.location for label in first.labels), *first.callers]
+    if place is not None and all((place.file, place.line) != (one.file, one.line) for one in shown):
+        first = replace(first, callers=(*first.callers, place))
+    return (first, *others)
 
 
 def _status(leaving: SystemExit) -> int:
@@ -140,19 +156,25 @@ def _status(leaving: SystemExit) -> int:
 
 
 def _say(raised: Exception) -> None:
-    """Print the script's own traceback, from its first line on; a bug of ours is passed on."""
-    import traceback
+    """Print the traceback of the script's own exception without our frames; a bug of ours is passed on."""
+    from traceback import TracebackException
 
     from opennki.build.places import is_ours
 
     if is_ours(raised):
         raise raised
-    frames = raised.__traceback__
-    while frames is not None and not _is_scripts(frames.tb_frame.f_code.co_filename):
-        frames = frames.tb_next
+    shown = TracebackException.from_exception(raised)
+    _leave_users_frames(shown)
     sys.stdout.flush()
-    write(sys.stderr, "".join(traceback.format_exception(type(raised), raised, frames)).rstrip("\n"))
+    write(sys.stderr, "".join(shown.format()).rstrip("\n"))
 
 
-def _is_scripts(filename: str) -> bool:
-    return filename != __file__ and not filename.startswith("<frozen")
+def _leave_users_frames(shown: TracebackException) -> None:
+    from traceback import StackSummary
+
+    from opennki.build.places import is_users
+
+    shown.stack = StackSummary.from_list([frame for frame in shown.stack if is_users(frame.filename)])
+    for other in (shown.__cause__, shown.__context__):
+        if other is not None:
+            _leave_users_frames(other)

@@ -27,7 +27,7 @@ def bits_dtype(info: DTypeInfo) -> np.dtype[Any]:
 
 
 def fill_value(info: DTypeInfo) -> Any:
-    """What an element reads as that nobody has written: NaN, in integers 4 (as the vendor's simulator has it)."""
+    """What an unwritten element reads as: NaN, in integers 4 (as the vendor's simulator has it)."""
     if info.is_float:
         return np.array(np.nan, dtype=np.float32).astype(info.storage)
     return np.array(4).astype(info.storage)
@@ -79,7 +79,8 @@ def _to_float(info: DTypeInfo) -> Convert:
 
 
 def _to_bool(value: Any) -> Array:
-    return np.not_equal(value, 0)
+    truth: Array = np.not_equal(value, 0)
+    return truth
 
 
 def _to_packed(value: Any) -> Array:

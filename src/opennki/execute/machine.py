@@ -1,4 +1,4 @@
-"""The machine around the semantics, once for all rows: operands, conversions, stores, accumulation, state.
+"""The machine around the semantics, once for all rows: operands, conversions, accumulation, state.
 
 `prepare` turns one instruction into a closure over resolved NumPy views. The same closure runs in a compiled
 program and, at once, in a simulation, so both give the same bits.
@@ -12,14 +12,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from opennki.diag import InternalError
-from opennki.execute.convert import bits_dtype, converter
-from opennki.execute.memory import Storage, matrix_of
+from opennki.execute.convert import bits_dtype
+from opennki.execute.memory import Storage
+from opennki.execute.store import Writer, writer
+from opennki.execute.views import Viewer
 from opennki.execute.written import WrittenMap
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Engine, Instruction, Layout, Space, View
-from opennki.isa.define import Access, Call, Load, Role, Row, Where
+from opennki.ir.types import Engine, Instruction, Space, View
+from opennki.isa.define import Access, Call, Load, Row
 from opennki.isa.layout import TileLayout
 from opennki.targets import Target
 
@@ -27,60 +30,87 @@ __all__ = ["Machine", "Step"]
 
 Array = np.ndarray[Any, Any]
 Step = Callable[[], None]
-Writer = Callable[[Any], None]
+Loaded = tuple[Any, Callable[[], Any] | None]
+"""An operand: an array or number that is read every time, or a function that makes it."""
 
 _SPECIAL = ("out", "engine", "target")
+
+
+class _Read(Struct, frozen=True):
+    """A role that is read: its place among the operands and how it reaches the semantics."""
+
+    position: int
+    load: Load
+    shaped: bool
+
+
+class _Write(Struct, frozen=True):
+    """A role that is written."""
+
+    position: int
+    access: Access
+    name: str
 
 
 class _Plan:
     """What all instructions of one row, attributes, engine and layouts share. State: filled once."""
 
-    __slots__ = ("accesses", "function", "loads", "reads_bits", "state", "writes")
+    __slots__ = ("bits", "function", "reads", "state", "writes")
 
     def __init__(self, call: Call, layouts: Sequence[TileLayout | None]) -> None:
         row = call.row
-        self.accesses = [role.access(call.attrs) for role in row.roles]
-        self.loads = [role.load(call) if callable(role.load) else role.load for role in row.roles]
-        self.reads_bits = any(
-            load is Load.BITS
-            for load, access in zip(self.loads, self.accesses, strict=True)
-            if access is Access.READ
-        )
-        self.writes = [i for i, a in enumerate(self.accesses) if a not in (Access.READ, Access.ORDER)]
+        self.reads: list[_Read] = []
+        self.writes: list[_Write] = []
+        self.bits: np.dtype[Any] | None = None
+        for position, role in enumerate(row.roles):
+            access = role.access(call.attrs)
+            layout = layouts[position]
+            if access is Access.READ:
+                load = role.load(call) if callable(role.load) else role.load
+                self.reads.append(_Read(position, load, role.shaped))
+                if load is Load.BITS and layout is not None and self.bits is None:
+                    self.bits = bits_dtype(layout.info)
+            elif access is not Access.ORDER and layout is not None:
+                self.writes.append(_Write(position, access, role.name))
         self.state = row.state.access(call.attrs) if row.state is not None else None
-        self.function = _bound_semantics(call, layouts, self.writes)
+        first = layouts[self.writes[0].position] if self.writes else None
+        self.function = _bound_semantics(call, first)
 
 
-def _bound_semantics(
-    call: Call, layouts: Sequence[TileLayout | None], writes: list[int]
-) -> Callable[..., Any] | None:
-    """The semantics with all its keywords filled in."""
+def _bound_semantics(call: Call, first: TileLayout | None) -> Callable[..., Any]:
+    """The semantics with all their keywords filled in."""
     function = call.row.rules.get("semantics")
     if function is None:
-        return None
+        raise InternalError(f"{call.row.name} has no semantics to run")
     parameters = inspect.signature(function).parameters
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     keywords = {n: v for n, v in call.attrs.items() if takes_all or n in parameters}
-    first = layouts[writes[0]] if writes else None
     special = {
         "out": DTYPES[first.dtype] if first is not None else None,
         "engine": call.engine,
         "target": call.target,
     }
     keywords |= {n: special[n] for n in _SPECIAL if n in parameters}
-    return partial(function, **keywords) if keywords else function  # type: ignore[no-any-return]
+    return partial(function, **keywords) if keywords else function
 
 
 class Machine:
-    """The machine of one core. State: plans by combination, engine state, PSUM's written maps."""
+    """The machine of one core. State: plans and views by combination, engine state, PSUM's written maps.
 
-    def __init__(self, core: int, target: Target, rows: Sequence[Row]) -> None:
+    `keeps_views`: views of one buffer and window are made once; a simulation, whose buffers come and go,
+    makes them anew.
+    """
+
+    def __init__(self, core: int, target: Target, rows: Sequence[Row], *, keeps_views: bool) -> None:
         self.core = core
         self.target = target
         self.rows = rows
+        self.keeps_views = keeps_views
         self.states: dict[str, Array] = {}
         self.written: dict[int, WrittenMap] = {}
         self._plans: dict[Any, _Plan] = {}
+        self._viewers: dict[tuple[int, bool, bool], Viewer] = {}
+        self._loads: dict[tuple[int, int, int, Load, bool], Loaded] = {}
 
     def reset(self) -> None:
         """Forget engine state before a run."""
@@ -95,90 +125,109 @@ class Machine:
         storage_of: Callable[[int], Storage],
     ) -> Step:
         """Return the closure that runs `instruction` on the views of its operands."""
-        row = self.rows[instruction.opcode]
-        if row.has_many:
-            raise InternalError(f"{row.name}: lists of operands come with the rows that have them")
         operands = instruction.operands
-        kinds = tuple([op.layout if op.__class__ is View else op.__class__ for op in operands])  # type: ignore[union-attr]
+        kinds = tuple([op.layout if op.__class__ is View else op.__class__ for op in operands])
         key = (instruction.opcode, instruction.attrs, instruction.engine, kinds)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._plan(row, attrs, instruction, layouts)
-        loads: list[tuple[Any, Callable[[], Any] | None]] = []
-        writers: list[tuple[str, Writer]] = []
-        bits_width: np.dtype[Any] | None = None
-        for role, access, load, operand in zip(row.roles, plan.accesses, plan.loads, operands, strict=True):
-            if operand.__class__ is View:
-                layout = layouts[operand.layout].record  # type: ignore[union-attr]
-                storage = storage_of(operand.buffer)  # type: ignore[union-attr]
-                if access is Access.READ:
-                    loader = _loader(role, load, storage, operand, layout)  # type: ignore[arg-type]
-                    if load is Load.BITS and bits_width is None:
-                        bits_width = bits_dtype(DTYPES[layout.dtype])
-                    loads.append(loader)
-                elif access is not Access.ORDER:
-                    how = self._accumulation(access, operand, layout, storage)  # type: ignore[arg-type]
-                    writers.append(
-                        (role.name, _writer(how, storage, operand, layout, plan.reads_bits))  # type: ignore[arg-type]
-                    )
-            elif access is Access.READ:
-                loads.append((_number(operand, load, bits_width), None))
-        if plan.function is None:
-            raise InternalError(f"{row.name} has no semantics to run")
-        if row.state is None and len(writers) == 1:
-            return _simple_step(plan.function, loads, writers[0][1])
-        return self._full_step(row, plan, loads, writers, operands, layouts)
+            plan = self._plans[key] = self._plan(instruction, attrs, layouts)
+        loads: list[Loaded] = []
+        for read in plan.reads:
+            operand = operands[read.position]
+            if isinstance(operand, View):
+                loads.append(self._load(operand, read, layouts, storage_of))
+            else:
+                loads.append((_number(operand, read.load, plan.bits), None))
+        writers = [
+            self._writer(operands[w.position], w.access, plan.bits is not None, layouts, storage_of)  # type: ignore[arg-type]  # a view
+            for w in plan.writes
+        ]
+        if plan.state is None and len(writers) == 1:
+            return _simple_step(plan.function, loads, writers[0])
+        return self._full_step(self.rows[instruction.opcode], plan, loads, writers, operands, layouts)
 
-    def _plan(
-        self, row: Row, attrs: dict[str, Any], instruction: Instruction, layouts: Sequence[TileLayout]
-    ) -> _Plan:
+    def _plan(self, instruction: Instruction, attrs: dict[str, Any], layouts: Sequence[TileLayout]) -> _Plan:
+        row = self.rows[instruction.opcode]
+        if row.has_many:
+            raise InternalError(f"{row.name}: lists of operands come with the rows that have them")
         found = [layouts[op.layout] if isinstance(op, View) else None for op in instruction.operands]
         facts = {
             role.name: op if layout is None else layout
             for role, op, layout in zip(row.roles, instruction.operands, found, strict=True)
         }
-        call = Call(row, facts, attrs, Engine(instruction.engine), self.target)
-        return _Plan(call, found)
+        return _Plan(Call(row, facts, attrs, Engine(instruction.engine), self.target), found)
 
-    def _accumulation(self, access: Access, view: View, layout: Layout, storage: Storage) -> Access | Array:
-        """Settle what a write does: where a PSUM element has been written since its allocation, it is added to."""
-        if layout.space is not Space.psum:
-            return access
+    def _viewer(self, number: int, layouts: Sequence[TileLayout], shaped: bool, bits: bool) -> Viewer:
+        key = (number, shaped, bits)
+        found = self._viewers.get(key)
+        if found is None:
+            found = self._viewers[key] = Viewer(layouts[number].record, shaped=shaped, bits=bits)
+        return found
+
+    def _load(
+        self,
+        view: View,
+        read: _Read,
+        layouts: Sequence[TileLayout],
+        storage_of: Callable[[int], Storage],
+    ) -> Loaded:
+        key = (view.buffer, view.offset, view.layout, read.load, read.shaped)
+        found = self._loads.get(key)
+        if found is None:
+            viewer = self._viewer(view.layout, layouts, read.shaped, read.load is Load.BITS)
+            array = viewer.view(storage_of(view.buffer), view.offset)
+            found = _loaded(array, read, viewer)
+            if self.keeps_views:
+                self._loads[key] = found
+        return found
+
+    def _writer(
+        self,
+        view: View,
+        access: Access,
+        bits: bool,
+        layouts: Sequence[TileLayout],
+        storage_of: Callable[[int], Storage],
+    ) -> Writer:
+        info = layouts[view.layout].info
+        viewer = self._viewer(view.layout, layouts, False, bits and info.is_integer)
+        storage = storage_of(view.buffer)
+        how: Access | Array = access
+        if viewer.layout.space is Space.psum:
+            how = self._accumulation(access, view, viewer, storage)
+        return writer(how, viewer.view(storage, view.offset), info.name, bits and info.is_integer)
+
+    def _accumulation(self, access: Access, view: View, viewer: Viewer, storage: Storage) -> Access | Array:
+        """Settle a write to PSUM: add to elements written since their allocation, overwrite fresh ones."""
         written = self.written.get(view.buffer)
         if written is None:
             written = self.written[view.buffer] = WrittenMap(storage.row_bytes)
-        if access is Access.ACCUMULATE:
-            fresh = written.fresh(view.offset, layout)
-            written.add(view.offset, layout)
-            if fresh is True:
-                return Access.WRITE
-            return Access.UPDATE if fresh is False else fresh
-        written.add(view.offset, layout)
-        return access
+        fresh = (
+            True
+            if access is not Access.ACCUMULATE
+            else written.fresh(view.offset, view.layout, viewer.layout)
+        )
+        written.add(view.offset, view.layout, viewer.layout)
+        if access is not Access.ACCUMULATE:
+            return access
+        if fresh is True:
+            return Access.WRITE
+        return Access.UPDATE if fresh is False else fresh
 
     def _full_step(
         self,
         row: Row,
         plan: _Plan,
-        loads: list[tuple[Any, Callable[[], Any] | None]],
-        writers: list[tuple[str, Writer]],
+        loads: list[Loaded],
+        writers: list[Writer],
         operands: Sequence[Any],
         layouts: Sequence[TileLayout],
     ) -> Step:
         """A step with hidden state or several results."""
-        function = plan.function
-        assert function is not None
-        state: Array | None = None
-        if row.state is not None and (plan.state is not Access.READ or len(writers) > 1):
-            full = self.states.get(row.state.name)
-            if full is None:
-                full = self.states[row.state.name] = np.full((128, 1), np.nan, np.float32)
-            first = next(op for op in operands if isinstance(op, View))
-            layout = layouts[first.layout]
-            state = full[layout.start_partition : layout.start_partition + layout.partitions]
-        by_name = dict(writers)
-        first_name = writers[0][0] if writers else ""
-        has_state = row.state is not None
+        state = self._state(row, plan, operands, layouts)
+        by_name = {w.name: write for w, write in zip(plan.writes, writers, strict=True)}
+        first = writers[0] if writers else None
+        function, has_state = plan.function, plan.state is not None
 
         def step() -> None:
             args = [value if load is None else load() for value, load in loads]
@@ -186,7 +235,8 @@ class Machine:
                 args.append(state)
             result = function(*args)
             if not isinstance(result, dict):
-                by_name[first_name](result)
+                if first is not None:
+                    first(result)
                 return
             for name, write in by_name.items():
                 write(result[name])
@@ -194,6 +244,20 @@ class Machine:
                 state[...] = result["state"]
 
         return step
+
+    def _state(
+        self, row: Row, plan: _Plan, operands: Sequence[Any], layouts: Sequence[TileLayout]
+    ) -> Array | None:
+        """The lanes of the hidden state that an instruction works on; None where it uses no state."""
+        if row.state is None or (plan.state is Access.READ and len(plan.writes) < 2):
+            return None
+        full = self.states.get(row.state.name)
+        if full is None:
+            full = self.states[row.state.name] = np.full((self.target.partitions, 1), np.nan, np.float32)
+        first = next(op for op in operands if isinstance(op, View))
+        layout = layouts[first.layout]
+        lanes: Array = full[layout.start_partition : layout.start_partition + layout.partitions]
+        return lanes
 
 
 def _number(operand: Any, load: Load, width: np.dtype[Any] | None) -> Any:
@@ -203,122 +267,38 @@ def _number(operand: Any, load: Load, width: np.dtype[Any] | None) -> Any:
     if load is Load.BITS:
         kind = width or np.dtype(np.uint32)
         return kind.type(int(operand) & ((1 << (8 * kind.itemsize)) - 1))
-    if load is Load.INTEGER:
-        return np.int64(operand)
-    return np.float32(operand)
+    return np.int64(operand) if load is Load.INTEGER else np.float32(operand)
 
 
-def _loader(
-    role: Role, load: Load, storage: Storage, view: View, layout: Layout
-) -> tuple[Any, Callable[[], Any] | None]:
-    """Return either the array that is read every time, or a function that makes it."""
-    info = DTYPES[layout.dtype]
-    array = storage.array(view.offset, layout, bits_dtype(info) if load is Load.BITS else None)
-    if not role.shaped:
-        matrix = matrix_of(array, layout.space.is_on_chip)
-        if matrix is None:
-            rows = array.shape[0] if layout.space.is_on_chip else 1
-            shape = (rows, -1)
-            if load is Load.F32:
-                return None, lambda: array.reshape(shape).astype(np.float32)
-            if load is Load.INTEGER:
-                return None, lambda: array.reshape(shape).astype(np.int64)
-            return None, lambda: array.reshape(shape)
-        array = matrix
-    if load is Load.F32 and array.dtype != np.float32:
-        return None, partial(array.astype, np.float32)
-    if load is Load.INTEGER:
-        return None, partial(array.astype, np.int64)
+def _loaded(array: Array, read: _Read, viewer: Viewer) -> Loaded:
+    """An operand as array or as function that converts, or brings together, what it reads."""
+    kinds: dict[Load, np.dtype[Any]] = {
+        Load.F32: np.dtype(np.float32),
+        Load.INTEGER: np.dtype(np.int64),
+    }
+    kind = kinds.get(read.load, array.dtype)
+    if not read.shaped and not viewer.is_matrix:
+        rows = array.shape[0] if viewer.layout.space.is_on_chip else 1
+        return None, lambda: array.reshape(rows, -1).astype(kind)
+    if array.dtype != kind:
+        return None, partial(array.astype, kind)
     return array, None
 
 
-def _simple_step(
-    function: Callable[..., Any], loads: list[tuple[Any, Callable[[], Any] | None]], write: Writer
-) -> Step:
+def _simple_step(function: Callable[..., Any], loads: list[Loaded], write: Writer) -> Step:
     """A step with one result and no state, in as few Python calls as may be."""
-    makers = [load for _, load in loads]
-    values = [value for value, _ in loads]
-    if all(load is None for load in makers):
-        if len(values) == 1:
-            (only,) = values
-            return lambda: write(function(only))
-        if len(values) == 2:
-            first, second = values
+    if len(loads) == 1:
+        value, load = loads[0]
+        if load is None:
+            return lambda: write(function(value))
+        return lambda: write(function(load()))
+    if len(loads) == 2:
+        (first, make_first), (second, make_second) = loads
+        if make_first is None and make_second is None:
             return lambda: write(function(first, second))
+        if make_first is not None and make_second is not None:
+            return lambda: write(function(make_first(), make_second()))
+    elif all(load is None for _, load in loads):
+        values = [value for value, _ in loads]
         return lambda: write(function(*values))
-    if len(values) == 1 and makers[0] is not None:
-        (make,) = makers
-        return lambda: write(function(make()))
     return lambda: write(function(*[v if load is None else load() for v, load in loads]))
-
-
-def _writer(how: Access | Array, storage: Storage, view: View, layout: Layout, bits: bool) -> Writer:
-    """Return the function that stores a result: converted, added, or where a mask says."""
-    info = DTYPES[layout.dtype]
-    array = storage.array(view.offset, layout, bits_dtype(info) if bits and info.is_integer else None)
-    target = matrix_of(array, layout.space.is_on_chip)
-    target = array if target is None else target
-    convert = converter(layout.dtype) if not (bits and info.is_integer) else partial(_as_bits, target.dtype)
-    shape = target.shape
-    if isinstance(how, np.ndarray):
-        return _masked_writer(target, how.reshape(shape), convert)
-    if how is Access.UPDATE:
-        return _adding_writer(target, convert)
-    if how is Access.WRITE_WHERE:
-        return _choosing_writer(target, convert)
-    if layout.dtype == "float32" and not bits:
-
-        def write_float32(value: Any) -> None:
-            if value.dtype != np.float32:
-                value = value.astype(np.float32)
-            target[...] = value if value.shape == shape or value.ndim == 0 else value.reshape(shape)
-
-        return write_float32
-
-    def write(value: Any) -> None:
-        value = convert(value)
-        target[...] = value if value.shape == shape or value.ndim == 0 else value.reshape(shape)
-
-    return write
-
-
-def _as_bits(kind: np.dtype[Any], value: Any) -> Array:
-    return np.asarray(value).astype(kind)
-
-
-def _adding_writer(target: Array, convert: Callable[[Any], Array]) -> Writer:
-    shape = target.shape
-    if target.dtype == np.float32:
-
-        def add_float32(value: Any) -> None:
-            np.add(target, np.asarray(value, dtype=np.float32).reshape(shape), out=target)
-
-        return add_float32
-
-    def add(value: Any) -> None:
-        target[...] = convert(target.astype(np.float32) + np.asarray(value, dtype=np.float32).reshape(shape))
-
-    return add
-
-
-def _masked_writer(target: Array, fresh: Array, convert: Callable[[Any], Array]) -> Writer:
-    shape = target.shape
-
-    def write(value: Any) -> None:
-        new = np.asarray(value, dtype=np.float32).reshape(shape)
-        target[...] = convert(np.where(fresh, new, target.astype(np.float32) + new))
-
-    return write
-
-
-def _choosing_writer(target: Array, convert: Callable[[Any], Array]) -> Writer:
-    shape = target.shape
-
-    def write(value: Any) -> None:
-        if not isinstance(value, Where):
-            raise InternalError("a predicated store got no mask")
-        mask = np.broadcast_to(np.asarray(value.mask).reshape(-1, *shape[1:]), shape)
-        new = np.broadcast_to(convert(value.value), shape)
-        target[mask] = new[mask]
-
-    return write

@@ -9,9 +9,9 @@ import numpy as np
 
 from opennki.execute.convert import fill_value
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Buffer, Layout
+from opennki.ir.types import Buffer
 
-__all__ = ["Arena", "Storage", "buffer_bytes", "matrix_of", "new_storage"]
+__all__ = ["Arena", "Storage", "buffer_bytes", "new_storage"]
 
 Array = np.ndarray[Any, Any]
 
@@ -31,20 +31,6 @@ class Storage:
         self.row_bytes = row_bytes
         self.pitch_bytes = pitch_bytes
         self.base_bytes = base_bytes
-
-    def array(self, offset: int, layout: Layout, dtype: np.dtype[Any] | None = None) -> Array:
-        """Return the access `offset`, `layout` as a NumPy view; `dtype` reads the elements as another type."""
-        kind = DTYPES[layout.dtype].storage if dtype is None else dtype
-        size = kind.itemsize
-        pattern = layout.pattern
-        if self.row_bytes == self.pitch_bytes:
-            start = self.base_bytes + offset * size
-            strides = [step * size for step, _ in pattern]
-        else:
-            partition, byte = divmod(offset * size, self.row_bytes)
-            start = self.base_bytes + partition * self.pitch_bytes + byte
-            strides = [self.pitch_bytes, *[step * size for step, _ in pattern[1:]]]
-        return np.ndarray([count for _, count in pattern], kind, self.raw, start, strides)
 
     def whole(self, buffer: Buffer) -> Array:
         """Return the buffer in its own shape."""
@@ -85,24 +71,3 @@ class Arena:
         partition, byte = buffer.address or (0, 0)
         row = buffer_bytes(buffer) // buffer.shape[0]
         return Storage(self.raw, row, self.pitch_bytes, partition * self.pitch_bytes + byte)
-
-
-def matrix_of(array: Array, is_on_chip: bool) -> Array | None:
-    """Return an access as `[partitions, free]` without a copy, None where only a copy would do."""
-    if array.ndim == 2:
-        return array
-    rows = array.shape[0] if is_on_chip else 1
-    run_shape, run_stride = 1, array.itemsize
-    first = 1 if is_on_chip else 0
-    started = False
-    for count, stride in zip(reversed(array.shape[first:]), reversed(array.strides[first:]), strict=True):
-        if count == 1:
-            continue
-        if not started:
-            run_shape, run_stride, started = count, stride, True
-        elif stride == run_stride * run_shape:
-            run_shape *= count
-        else:
-            return None
-    pitch = array.strides[0] if is_on_chip else 0
-    return np.lib.stride_tricks.as_strided(array, (rows, run_shape), (pitch, run_stride))

@@ -7,21 +7,24 @@ copies the inputs in, walks the closures, one thread a core, and copies the outp
 from __future__ import annotations
 
 import contextvars
+import gc
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from opennki.diag import Diagnostic, Label, Location, OpenNkiError, diagnostic, error, fail
+from opennki.execute.inputs import checked_inputs
 from opennki.execute.machine import Machine, Step
 from opennki.execute.memory import Arena, Storage, buffer_bytes, new_storage
 from opennki.execute.rendezvous import Aborted, Hopeless, Rendezvous
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Buffer, Input, Instruction, KernelArtifact, Loop, Program, Space, View
+from opennki.ir.types import Buffer, Instruction, KernelArtifact, Loop, Output, Program, Space, View
 from opennki.isa.define import Access
 from opennki.isa.layout import TileLayout
-from opennki.isa.table import BY_NAME, TABLE
+from opennki.isa.table import BY_NAME
 from opennki.targets import TARGETS, Target
 
 __all__ = ["Prepared", "prepare", "run_cores"]
@@ -49,7 +52,8 @@ class Prepared:
             for buffer in program.buffers:
                 if buffer.space is Space.shared_hbm and buffer.key not in self._shared:
                     self._shared[buffer.key] = (buffer, new_storage(buffer))
-        self._cores = [_Core(self, program) for program in artifact.programs]
+        with collector_paused():
+            self._cores = [_Core(self, program) for program in artifact.programs]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Run the kernel on `arrays`, in the order of the signature's inputs, and return its outputs.
@@ -58,10 +62,7 @@ class Prepared:
         ONKI702 (count, shape or dtype), ONKI703 (read-only), ONKI701 (cores that wait for ever).
         """
         signature = self.artifact.signature
-        inputs = [
-            check_input(spec, a, self.artifact)
-            for spec, a in zip_inputs(signature.inputs, arrays, self.artifact)
-        ]
+        inputs = checked_inputs(self.artifact, arrays)
         with self._lock:
             given = {spec.key: array for spec, array in zip(signature.inputs, inputs, strict=True)}
             constants = dict(zip([c.key for c in signature.constants], self.artifact.constants, strict=True))
@@ -80,7 +81,7 @@ class Prepared:
                     array[...] = storage.whole(buffer).view(array.dtype)
             return [self._output(output, inputs) for output in signature.outputs]
 
-    def _output(self, output: Any, inputs: Sequence[Array]) -> Array:
+    def _output(self, output: Output, inputs: Sequence[Array]) -> Array:
         buffer, storage = self._shared[output.key]
         info = DTYPES[output.dtype]
         whole = output.offset == 0 and output.shape == buffer.shape and output.dtype == buffer.dtype
@@ -99,15 +100,26 @@ class Prepared:
         return self._meeting
 
 
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep the cyclic collector still: preparing makes hundreds of thousands of closures and no garbage."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 class _Core:
     """One core's program as closures. State: its private storage and engine state."""
 
     def __init__(self, prepared: Prepared, program: Program) -> None:
         self.prepared = prepared
         self.program = program
-        self.machine = Machine(program.core, prepared.target, TABLE)
         self.rows = tuple(BY_NAME[name] for name in program.opcodes)
-        self.machine.rows = self.rows
+        self.machine = Machine(program.core, prepared.target, self.rows, keeps_views=True)
         self.layouts = [TileLayout(i, record, 1) for i, record in enumerate(program.layouts)]
         self.arenas: dict[Space, Arena] = {}
         self.storages: dict[int, Storage] = {}
@@ -130,8 +142,8 @@ class _Core:
             if isinstance(item, Loop):
                 fail("ONKI102", name="a dynamic loop", at=self.program.locations[item.location])
             for operand in item.operands:
-                if operand.__class__ is View and operand.buffer not in self.storages:  # type: ignore[union-attr]
-                    self._begin(operand.buffer, pool, item)  # type: ignore[union-attr]
+                if operand.__class__ is View and operand.buffer not in self.storages:
+                    self._begin(operand.buffer, pool, item)
             key = (item.opcode, item.attrs)
             attrs = cache.get(key)
             if attrs is None:
@@ -163,7 +175,7 @@ class _Core:
                 continue
             for operand in item.operands:
                 if operand.__class__ is View:
-                    found[operand.buffer] = position  # type: ignore[union-attr]
+                    found[operand.buffer] = position
         return found
 
     def _begin(self, number: int, pool: dict[int, list[Array]], item: Instruction) -> None:
@@ -252,27 +264,34 @@ def run_cores(cores: Sequence[Callable[[], None]], meeting: Rendezvous) -> None:
     if len(cores) == 1:
         body(0, cores[0])
     else:
-        threads = [
-            threading.Thread(
-                target=contextvars.copy_context().run,
-                args=(body, core, run),
-                name=f"core {core}",
-                daemon=True,
-            )
-            for core, run in enumerate(cores)
-        ]
-        try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        except BaseException:
-            meeting.abort()
-            for thread in threads:
-                thread.join()
-            raise
+        _run_threads(body, cores, meeting)
     if failures:
         raise _failure(failures)
+
+
+def _run_threads(
+    body: Callable[[int, Callable[[], None]], None], cores: Sequence[Callable[[], None]], meeting: Rendezvous
+) -> None:
+    """Run `body(core, run)` in one thread a core, in copies of the caller's context; wait for all."""
+    threads = [
+        threading.Thread(
+            target=contextvars.copy_context().run,
+            args=(body, core, run),
+            name=f"core {core}",
+            daemon=True,
+        )
+        for core, run in enumerate(cores)
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        meeting.abort()
+        for thread in threads:
+            thread.join()
+        raise
 
 
 def _failure(failures: dict[int, BaseException]) -> BaseException:
@@ -311,49 +330,3 @@ def _hopeless(problem: Hopeless) -> Diagnostic:
 
 def _line(place: Location) -> str:
     return f"{place.file}:{place.line}"
-
-
-def zip_inputs(
-    inputs: Sequence[Input], arrays: Sequence[Any], artifact: KernelArtifact
-) -> list[tuple[Input, Any]]:
-    """Pair inputs and arrays. Errors: ONKI702 for a wrong number."""
-    if len(inputs) != len(arrays):
-        fail(
-            "ONKI702",
-            name=inputs[len(arrays)].name if len(arrays) < len(inputs) else "more",
-            got=f"one of {len(arrays)} arrays",
-            expected=f"{len(inputs)} arrays: {', '.join(i.name for i in inputs)}",
-            at=artifact.location,
-        )
-    return list(zip(inputs, arrays, strict=True))
-
-
-def check_input(spec: Input, value: Any, artifact: KernelArtifact) -> Array:
-    """Return `value` as the array that an input takes. Errors: ONKI702, ONKI703."""
-    storage = DTYPES[spec.dtype].storage
-    expected = f"{spec.dtype}{list(spec.shape)}"
-    if not isinstance(value, np.ndarray):
-        fail(
-            "ONKI702",
-            name=spec.name,
-            got=f"an object of type `{type(value).__name__}`",
-            expected=expected,
-            at=artifact.location,
-        )
-    if value.shape != spec.shape or (value.dtype != storage and not _same_bits(value.dtype, spec)):
-        fail(
-            "ONKI702",
-            name=spec.name,
-            got=f"{value.dtype}{list(value.shape)}",
-            expected=expected,
-            at=artifact.location,
-        )
-    if spec.is_written and not value.flags.writeable:
-        fail("ONKI703", name=spec.name, at=artifact.location)
-    return value
-
-
-def _same_bits(dtype: np.dtype[Any], spec: Input) -> bool:
-    """Packed elements come as unsigned integers of their width."""
-    info = DTYPES[spec.dtype]
-    return info.kind == "packed" and dtype == info.storage

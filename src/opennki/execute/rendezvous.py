@@ -28,7 +28,7 @@ class Aborted(Exception):
 
 
 class Rendezvous:
-    """The meeting place of the cores of one launch. State: who waits for what, who has finished, whose turn it is."""
+    """The meeting place of the cores of one launch. State: who waits for what, who is done, whose turn."""
 
     def __init__(self, cores: int, *, turns: bool = False) -> None:
         self.cores = cores

@@ -19,42 +19,42 @@ Array = np.ndarray[Any, Any]
 
 
 class WrittenMap:
-    """The windows of one buffer that have been written. State: the windows, and a map of bytes once needed."""
+    """The written windows of one buffer. State: the windows, and a map of bytes once it is needed."""
 
     __slots__ = ("_map", "_row_bytes", "_windows")
 
     def __init__(self, row_bytes: int) -> None:
         self._row_bytes = row_bytes
-        self._windows: dict[tuple[int, Layout], tuple[int, int, int, int]] = {}
+        self._windows: dict[tuple[int, int], tuple[tuple[int, int, int, int], Layout]] = {}
         self._map: Array | None = None
 
-    def add(self, offset: int, layout: Layout) -> None:
-        """Note a write."""
-        key = (offset, layout)
+    def add(self, offset: int, number: int, layout: Layout) -> None:
+        """Note a write through the layout of this number."""
+        key = (offset, number)
         if key in self._windows:
             return
-        self._windows[key] = self._box(offset, layout)
+        self._windows[key] = (self._box(offset, layout), layout)
         if self._map is not None:
             self._region(offset, layout)[...] = True
 
-    def fresh(self, offset: int, layout: Layout) -> bool | Array:
-        """Return True if no element of a window has been written, False if all have, else the mask of fresh ones."""
-        if (offset, layout) in self._windows:
+    def fresh(self, offset: int, number: int, layout: Layout) -> bool | Array:
+        """Return True if no element of a window is written, False if all are, else the mask of fresh ones."""
+        if (offset, number) in self._windows:
             return False
         box = self._box(offset, layout)
-        if not any(_meet(box, other) for other in self._windows.values()):
+        if not any(_meet(box, other) for other, _ in self._windows.values()):
             return True
         if self._map is None:
             self._map = np.zeros(0, bool)
-            for window in self._windows:
-                self._region(*window)[...] = True
+            for (at, _), (_, known) in self._windows.items():
+                self._region(at, known)[...] = True
         written = self._region(offset, layout)[..., 0]
         if written.all():
             return False
         return np.logical_not(written) if written.any() else True
 
     def _box(self, offset: int, layout: Layout) -> tuple[int, int, int, int]:
-        """The rows and the bytes within a row that a window spans: first row, end row, first byte, end byte."""
+        """The rows and the bytes of a row that a window spans: first row, end row, first byte, end byte."""
         size = DTYPES[layout.dtype].bytes
         row, byte = divmod(offset * size, self._row_bytes)
         reach = sum(step * (count - 1) for step, count in layout.pattern[1:])

@@ -32,7 +32,8 @@ def check_agreement(
 def _outputs(kernel: str, where: Location, core: int, first: Results, other: Results) -> list[Diagnostic]:
     if first.returns != other.returns:
         says = (
-            f"kernel `{kernel}` returns {len(first.outputs)} tensors on core 0 and {len(other.outputs)} on core {core}"
+            f"kernel `{kernel}` returns {len(first.outputs)} tensors on core 0 "
+            f"and {len(other.outputs)} on core {core}"
             if len(first.outputs) != len(other.outputs)
             else f"kernel `{kernel}` nests its return value in another way on core {core} than on core 0"
         )
@@ -42,9 +43,11 @@ def _outputs(kernel: str, where: Location, core: int, first: Results, other: Res
         if (a.key, a.shape, a.dtype, a.offset, a.pattern) == (b.key, b.shape, b.dtype, b.offset, b.pattern):
             continue
         what = (
-            f"`{a.name}` {a.dtype}{list(a.shape)} on core 0 and `{b.name}` {b.dtype}{list(b.shape)} on core {core}"
+            f"`{a.name}` {a.dtype}{list(a.shape)} on core 0 "
+            f"and `{b.name}` {b.dtype}{list(b.shape)} on core {core}"
             if (a.shape, a.dtype) != (b.shape, b.dtype)
-            else f"`{a.name}` of line {_line(place_a)} on core 0 and `{b.name}` of line {_line(place_b)} on core {core}"
+            else f"`{a.name}` of line {_line(place_a)} on core 0 "
+            f"and `{b.name}` of line {_line(place_b)} on core {core}"
         )
         found.append(
             diagnostic(
@@ -81,8 +84,8 @@ def _shared(first: Program, other: Program) -> list[Diagnostic]:
             f"shared tensor `{buffer.name or buffer.key}` is {_spelled(same)} on core {first.core} "
             f"and {_spelled(buffer)} on core {other.core}"
             if lines
-            else f"shared tensor `{buffer.name}` is allocated on line {_line(place_a)} by core {first.core} and on "
-            f"line {_line(place_b)} by core {other.core}"
+            else f"shared tensor `{buffer.name}` is allocated on line {_line(place_a)} by core {first.core} "
+            f"and on line {_line(place_b)} by core {other.core}"
         )
         found.append(
             diagnostic(

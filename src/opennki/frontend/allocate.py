@@ -103,7 +103,8 @@ class _Allocation:
                 self.wrong_kind("dtype", "an element type such as `nl.float32`", dtype)
             self.refuse(
                 "ONKI214",
-                f"`{self.called}` got the dtype `{getattr(dtype, '__name__', dtype)}`, which the hardware lacks",
+                f"`{self.called}` got the dtype `{getattr(dtype, '__name__', dtype)}`, "
+                "which the hardware lacks",
                 help="use one of "
                 + ", ".join(f"nl.{name}" for name in ("float32", "bfloat16", "int32"))
                 + ", …",
@@ -126,7 +127,8 @@ class _Allocation:
         if shape[0] > target.partitions:
             self.refuse(
                 "ONKI212",
-                f"a tensor in {space.name} has at most {target.partitions} partitions, got {shape[0]} in {list(shape)}",
+                f"a tensor in {space.name} has at most {target.partitions} partitions, "
+                f"got {shape[0]} in {list(shape)}",
                 help=f"split the first axis into tiles of {target.partitions}",
                 partitions=shape[0],
                 limit=target.partitions,
@@ -136,7 +138,8 @@ class _Allocation:
         if needed > limit:
             self.refuse(
                 "ONKI212",
-                f"{dtype}{list(shape)} needs {needed} bytes per partition, {space.name} of {target.name} has {limit}",
+                f"{dtype}{list(shape)} needs {needed} bytes per partition, "
+                f"{space.name} of {target.name} has {limit}",
                 help="split the free axes",
                 needed=needed,
                 limit=limit,

@@ -13,9 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from opennki.diag import fail
 from opennki.frontend.recorder import current
-from opennki.isa.operators import OPERATORS
-from opennki.isa.operators import Operator
 from opennki.ir.types import Space
+from opennki.isa.operators import OPERATORS, Operator
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -479,4 +478,4 @@ average: Operator = OPERATORS["average"]
 prelu: Operator = OPERATORS["prelu"]
 bypass: Operator = OPERATORS["bypass"]
 
-__all__ = [*NAMES, "average", "bypass", "prelu"]  # noqa: PLE0604  # names come from the decorators
+__all__ = [*NAMES, "average", "bypass", "prelu"]  # names come from the decorators

@@ -9,8 +9,9 @@ from opennki.diag import fail
 from opennki.frontend.allocate import allocate
 from opennki.frontend.functions import *  # noqa: F403  # the list of names lives there
 from opennki.frontend.functions import __all__ as _functions
+from opennki.frontend.indexing import DynamicSlice
 from opennki.frontend.recorder import current
-from opennki.frontend.tensor import DynamicSlice, NkiTensor
+from opennki.frontend.tensor import NkiTensor
 from opennki.frontend.tile_size import tile_size
 from opennki.ir.types import Space
 from opennki.isa.table import dma_copy, memset

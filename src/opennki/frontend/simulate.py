@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Launch:
-    """What the cores of one simulation share. State: shared HBM by key, inputs that were written, the meeting."""
+    """What the cores of one simulation share. State: shared HBM by key, written inputs, the meeting."""
 
     def __init__(self, degree: int, arguments: Sequence[Argument]) -> None:
         self.meeting = Rendezvous(degree, turns=True)
@@ -65,7 +65,7 @@ class EagerRecorder(TraceRecorder):
     ) -> None:
         super().__init__(core, degree, target, root, axes)
         self.launch = launch
-        self.machine = Machine(core, target, TABLE)
+        self.machine = Machine(core, target, TABLE, keeps_views=False)
         self.arenas: dict[Space, Arena] = {}
         self.append = self._run
         self._decoded: dict[tuple[int, int], dict[str, Any]] = {}

@@ -8,28 +8,25 @@ from math import prod
 from typing import Any, NoReturn
 
 from opennki.diag import Diagnostic, Label, diagnostic, error, fail
+from opennki.frontend.indexing import SELECT, indexed, pad
 from opennki.frontend.recorder import BufferHandle, row_bytes
-from opennki.frontend.views import ViewError, axis_of, inferred, is_contiguous, reshaped
+from opennki.frontend.views import (
+    ViewError,
+    axis_of,
+    check_partitions,
+    check_pattern,
+    inferred,
+    is_contiguous,
+    rearranged,
+    reinterpreted,
+    reshaped,
+    whole,
+)
 from opennki.ir.dtypes import DTYPES, canonical
 from opennki.ir.types import Space, View
 from opennki.isa.layout import TileLayout
 
-__all__ = ["DynamicSlice", "NkiTensor"]
-
-_SELECT = -1  # in a slicing signature: an integer index
-
-
-class DynamicSlice:
-    """`nl.ds(start, size)`: the slice `start : start + size`."""
-
-    __slots__ = ("size", "start")
-
-    def __init__(self, start: int, size: int) -> None:
-        self.start = start
-        self.size = size
-
-    def __repr__(self) -> str:
-        return f"ds({self.start}, {self.size})"
+__all__ = ["NkiTensor"]
 
 
 class NkiTensor:
@@ -117,11 +114,11 @@ class NkiTensor:
 
     # Indexing -------------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> NkiTensor:
+    def __getitem__(self, key: Any) -> NkiTensor:  # noqa: C901  # the hot path of tracing, kept in one piece
         """Return a view: integers, slices with steps, `...`, negative indices and `nl.ds`, as NumPy has them.
 
-        On chip an integer on axis 0 keeps the axis with size 1 and the result has at least two axes; in HBM it
-        removes the axis, down to one. A range outside of its axis is an error (ONKI208), never clamped.
+        On chip an integer on axis 0 keeps the axis with size 1 and the result has at least two axes; in HBM
+        it removes the axis, down to one. A range outside of its axis is an error (ONKI208), never clamped.
         """
         layout = self.layout
         shape = layout.shape
@@ -150,17 +147,16 @@ class NkiTensor:
             elif item.__class__ is int and 0 <= item < count:
                 low = item
                 offset += item * strides[axis]
-                signature.append(_SELECT)
+                signature.append(SELECT)
             else:
                 return self._index(key, sys._getframe(1))
             if axis == 0:
                 start = low
-            axis += 1
+            axis += 1  # noqa: SIM113  # `enumerate` costs more than this line
         handle = self.handle
         if layout.is_on_chip:
-            if layout.space is Space.psum:
-                start = (start, offset % layout.pitch)
-            child_key: Any = (start, *signature)
+            bank = offset % layout.pitch if layout.space is Space.psum else 0
+            child_key: Any = (start, bank, *signature)
         else:
             child_key = tuple(signature)
         child = layout.children.get(child_key)
@@ -176,105 +172,33 @@ class NkiTensor:
         strides: list[int] = []
         for axis, (count, step) in enumerate(zip(layout.shape, layout.strides, strict=True)):
             wanted = signature[axis] if axis < len(signature) else count
-            if wanted != _SELECT:
+            if wanted != SELECT:
                 shape.append(wanted)
                 strides.append(step)
             elif axis == 0 and layout.is_on_chip:
                 shape.append(1)
                 strides.append(step)
-        least = 2 if layout.is_on_chip else 1
-        while len(shape) < least:
-            shape.append(1)
-            strides.append(1)
+        pad(shape, strides, layout.is_on_chip)
         return self.handle.recorder.layout(self.handle, layout.dtype, tuple(shape), tuple(strides), offset)
 
     def _index(self, key: tuple[Any, ...], frame: Any) -> NkiTensor:
         """The general form of indexing; also finds what is wrong with a key."""
+        layout = self.layout
         try:
-            items = self._expanded(key)
-            shape: list[int] = []
-            strides: list[int] = []
-            offset = self.access.offset
-            for axis, item in enumerate(items):
-                low, count, step = self._range(item, axis)
-                offset += low * self.strides[axis]
-                if count != _SELECT:
-                    shape.append(count)
-                    strides.append(self.strides[axis] * step)
-                elif axis == 0 and self.layout.is_on_chip:
-                    shape.append(1)
-                    strides.append(self.strides[axis])
+            shape, strides, offset = indexed(
+                self._called(), layout.shape, layout.strides, self.access.offset, key, layout.is_on_chip
+            )
         except ViewError as problem:
             self._refuse(problem, frame)
-        least = 2 if self.layout.is_on_chip else 1
-        while len(shape) < least:
-            shape.append(1)
-            strides.append(1)
-        return self._derived(tuple(shape), tuple(strides), offset, frame=frame)
-
-    def _expanded(self, key: tuple[Any, ...]) -> list[Any]:
-        """Fill up a key to one item an axis, `...` spread out."""
-        dots = [i for i, item in enumerate(key) if item is Ellipsis]
-        if len(dots) > 1:
-            raise ViewError("ONKI210", "an index may hold `...` once")
-        given = len(key) - len(dots)
-        if given > self.ndim:
-            raise ViewError(
-                "ONKI208",
-                f"{given} indices for `{self._called()}`, which has {self.ndim} axes {list(self.shape)}",
-            )
-        fill = [slice(None)] * (self.ndim - given)
-        if not dots:
-            return [*key, *fill]
-        return [*key[: dots[0]], *fill, *key[dots[0] + 1 :]]
-
-    def _range(self, item: Any, axis: int) -> tuple[int, int, int]:
-        """Return start, count (or `_SELECT`) and step that an index item means on an axis."""
-        size = self.shape[axis]
-        if isinstance(item, DynamicSlice):
-            item = slice(item.start, item.start + item.size)
-        if isinstance(item, slice):
-            step = 1 if item.step is None else _whole(item.step, "step")
-            low = 0 if item.start is None else _whole(item.start, "start")
-            high = size if item.stop is None else _whole(item.stop, "end")
-            low = low + size if low < 0 else low
-            high = high + size if high < 0 else high
-            if step < 1:
-                raise ViewError("ONKI210", f"a slice steps forward, got a step of {step}")
-            if not 0 <= low < high <= size:
-                raise ViewError(
-                    "ONKI208",
-                    f"slice {low}:{high} leaves axis {axis} of `{self._called()}`, which has {size} "
-                    f"{'rows' if axis == 0 else 'elements'}",
-                    f"shorten the last tile, for example `{low}:min({high}, {size})`"
-                    if low < size
-                    else f"stay within 0:{size}",
-                )
-            if axis == 0 and self.layout.is_on_chip and step != 1 and high - low > step:
-                raise ViewError(
-                    "ONKI210",
-                    f"partitions are taken one by one, got a step of {step} on axis 0 of `{self._called()}`",
-                    "move the rows together with `nisa.dma_copy` first",
-                )
-            return low, -(-(high - low) // step), step
-        if item is None or isinstance(item, bool):
-            raise ViewError("ONKI210", f"{item!r} is no index", "use `expand_dim` to add an axis")
-        index = _whole(item, "index")
-        if not -size <= index < size:
-            raise ViewError(
-                "ONKI208",
-                f"index {index} leaves axis {axis} of `{self._called()}`, which has {size} "
-                f"{'rows' if axis == 0 else 'elements'}",
-                f"stay within 0 to {size - 1}",
-            )
-        return index % size, _SELECT, 1
+        return self._derived(shape, strides, offset, frame=frame)
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         """Refuse: a tensor is written by instructions."""
         problem = ViewError(
             "ONKI210",
             f"`{self._called()}[…] = …` writes nothing: tensors are written by instructions",
-            "use `nisa.tensor_copy(dst=…, src=…)`, `nisa.dma_copy(dst=…, src=…)` or `nisa.memset(dst=…, value=…)`",
+            "use `nisa.tensor_copy(dst=…, src=…)`, `nisa.dma_copy(dst=…, src=…)` "
+            "or `nisa.memset(dst=…, value=…)`",
         )
         self._refuse(problem, sys._getframe(1))
 
@@ -285,7 +209,7 @@ class NkiTensor:
         return self._index((*[slice(None)] * axis, slice(start, end, step)), frame)
 
     def select(self, dim: int, index: int | NkiTensor) -> NkiTensor:
-        """Return element `index` of axis `dim`, without the axis. Errors: ONKI208; ONKI102 for a run-time index."""
+        """Return element `index` of axis `dim`, without the axis. Errors: ONKI208, ONKI102 (at run time)."""
         frame = sys._getframe(1)
         axis = self._axis(dim, "select", frame)
         if isinstance(index, NkiTensor):
@@ -326,7 +250,10 @@ class NkiTensor:
         if self.layout.is_on_chip and axis == 0:
             self._keep_partitions("broadcast", frame)
         if self.shape[axis] != 1 or not isinstance(size, int) or size < 1:
-            problem = f"`broadcast` repeats an axis of size 1, axis {axis} of {list(self.shape)} has {self.shape[axis]}"
+            problem = (
+                "`broadcast` repeats an axis of size 1, "
+                f"axis {axis} of {list(self.shape)} has {self.shape[axis]}"
+            )
             self._refuse(ViewError("ONKI210", problem, "select one element of the axis first"), frame)
         shape, strides = list(self.shape), list(self.strides)
         shape[axis], strides[axis] = size, 0
@@ -353,7 +280,10 @@ class NkiTensor:
         if self.layout.is_on_chip and axis == 0:
             self._keep_partitions("squeeze_dim", frame)
         if self.shape[axis] != 1:
-            problem = f"`squeeze_dim` drops an axis of size 1, axis {axis} of {list(self.shape)} has {self.shape[axis]}"
+            problem = (
+                "`squeeze_dim` drops an axis of size 1, "
+                f"axis {axis} of {list(self.shape)} has {self.shape[axis]}"
+            )
             self._refuse(ViewError("ONKI210", problem), frame)
         return self._derived(
             (*self.shape[:axis], *self.shape[axis + 1 :]),
@@ -363,7 +293,7 @@ class NkiTensor:
         )
 
     def reshape_dim(self, dim: int, shape: Sequence[int]) -> NkiTensor:
-        """Return the view with axis `dim` split as `shape`, which may hold one -1. Errors: ONKI210, ONKI213."""
+        """Return the view with axis `dim` split as `shape`, one -1 allowed. Errors: ONKI210, ONKI213."""
         frame = sys._getframe(1)
         axis = self._axis(dim, "reshape_dim", frame)
         if self.layout.is_on_chip and axis == 0:
@@ -381,7 +311,7 @@ class NkiTensor:
         )
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
-        """Return the view with the axes `start_dim` to `end_dim`, both included, merged. Errors: ONKI209, ONKI210."""
+        """Return the view with axes `start_dim` up to `end_dim` itself merged. Errors: ONKI209, ONKI210."""
         frame = sys._getframe(1)
         first = self._axis(start_dim, "flatten_dims", frame)
         last = self._axis(end_dim, "flatten_dims", frame)
@@ -429,39 +359,21 @@ class NkiTensor:
         dst_pattern: Sequence[str | Sequence[str]],
         fixed_sizes: Mapping[str, int] | None = None,
     ) -> NkiTensor:
-        """Split, reorder and merge axes by name, as einops does: `(('b', ('h', 'w')), ('b', 'w', 'h'), {'h': 4})`.
+        """Split, reorder and merge axes by name, as einops does.
 
+        `rearrange(('b', ('h', 'w')), ('b', 'w', 'h'), {'h': 4})` splits the second axis and swaps its parts.
         Errors: ONKI209, ONKI210, ONKI213.
         """
         frame = sys._getframe(1)
-        sizes = dict(fixed_sizes or {})
         try:
-            names = _split_sizes(src_pattern, self.shape, sizes)
-            wanted = [name for group in dst_pattern for name in _group(group)]
-            if sorted(names) != sorted(wanted) or len(set(names)) != len(names):
-                raise ViewError(
-                    "ONKI210", f"`rearrange` needs the same names on both sides, got {names} and {wanted}"
-                )
-            if self.layout.is_on_chip and (_group(src_pattern[0]) != _group(dst_pattern[0])):
+            if self.layout.is_on_chip and src_pattern[:1] != dst_pattern[:1]:
                 self._keep_partitions("rearrange", frame)
-            split: dict[str, int] = {}
-            for group, count, step in zip(src_pattern, self.shape, self.strides, strict=True):
-                members = _group(group)
-                steps = reshaped((count,), (step,), tuple(sizes[m] for m in members))
-                split.update(zip(members, steps, strict=True))
-            shape: list[int] = []
-            strides: list[int] = []
-            for group in dst_pattern:
-                members = _group(group)
-                merged = prod(sizes[m] for m in members)
-                steps = reshaped(
-                    tuple(sizes[m] for m in members), tuple(split[m] for m in members), (merged,)
-                )
-                shape.append(merged)
-                strides.append(steps[0])
+            shape, strides = rearranged(
+                self.shape, self.strides, src_pattern, dst_pattern, dict(fixed_sizes or {})
+            )
         except ViewError as problem:
             self._refuse(problem, frame)
-        return self._derived(tuple(shape), tuple(strides), self.access.offset, frame=frame)
+        return self._derived(shape, strides, self.access.offset, frame=frame)
 
     # Escape hatches -------------------------------------------------------------------------------------
 
@@ -476,8 +388,9 @@ class NkiTensor:
     ) -> NkiTensor:
         """Return the access pattern `[[step, count], …]` over the tensor's storage, in elements of `dtype`.
 
-        Without `offset` the access starts where this view starts; with it, so many elements from the tensor's
-        start (the documents contradict each other there: ONKI403, a warning, on a view that starts elsewhere).
+        Without `offset` the access starts where this view starts; with it, so many elements from the
+        tensor's start (the documents contradict each other there: ONKI403, a warning, on a view that starts
+        elsewhere).
         On chip the first pair is the partition axis and its step is the row size.
         Errors: ONKI208 (leaves the storage), ONKI210 (partition step). Source: nki/deep-dives/nki-aps.rst.
         """
@@ -488,14 +401,14 @@ class NkiTensor:
         scale_from, scale_to = DTYPES[self.dtype].bytes, DTYPES[kind].bytes
         start = self.access.offset * scale_from // scale_to
         try:
-            steps = tuple(_whole(pair[0], "step") for pair in pattern)
-            counts = tuple(_whole(pair[1], "count") for pair in pattern)
+            steps = tuple(whole(pair[0], "step") for pair in pattern)
+            counts = tuple(whole(pair[1], "count") for pair in pattern)
             if not counts or min(counts) < 1:
                 raise ViewError(
                     "ONKI210", f"`ap` needs pairs [step, count] with counts above 0, got {pattern}"
                 )
             if offset is not None:
-                start = _whole(offset, "offset")
+                start = whole(offset, "offset")
                 if self.access.offset:
                     self._said_offset(start, frame)
             self._within(start, steps, counts, kind)
@@ -508,33 +421,9 @@ class NkiTensor:
         buffer = self.handle.buffer
         size = DTYPES[dtype].bytes
         total = prod(buffer.shape) * DTYPES[buffer.dtype].bytes // size
-        low = start + sum(min(0, step * (count - 1)) for step, count in zip(steps, counts, strict=True))
-        high = start + sum(max(0, step * (count - 1)) for step, count in zip(steps, counts, strict=True))
-        if low < 0 or high >= total:
-            raise ViewError(
-                "ONKI208",
-                f"the pattern reaches elements {low} to {high} of `{self._called()}`, which has {total}",
-                "shorten the counts, or start earlier",
-            )
-        if not self.layout.is_on_chip:
-            return
-        pitch = row_bytes(buffer) // size
-        if counts[0] > 1 and steps[0] != pitch:
-            raise ViewError(
-                "ONKI210",
-                f"the first pair of `ap` walks the partitions: its step must be the row size {pitch}, got {steps[0]}",
-                f"write `[[{pitch}, {counts[0]}], …]`",
-            )
-        free = start % pitch
-        first = free + sum(min(0, s * (c - 1)) for s, c in zip(steps[1:], counts[1:], strict=True))
-        last = free + sum(max(0, s * (c - 1)) for s, c in zip(steps[1:], counts[1:], strict=True))
-        if first < 0 or last >= pitch:
-            raise ViewError(
-                "ONKI208",
-                f"the free pattern reaches elements {first} to {last} of a partition of `{self._called()}`, "
-                f"which has {pitch}",
-                "stay within one partition's row",
-            )
+        check_pattern(self._called(), start, steps, counts, total)
+        if self.layout.is_on_chip:
+            check_partitions(self._called(), start, steps, counts, row_bytes(buffer) // size)
 
     def _said_offset(self, start: int, frame: Any) -> None:
         recorder = self.handle.recorder
@@ -547,7 +436,8 @@ class NkiTensor:
                 core=recorder.core,
                 rule="AP-90",
                 says=f"`ap(offset={start})` on a view of `{self._called()}` that starts at element "
-                f"{self.access.offset}: the documents contradict each other, OpenNKI counts from the tensor's start",
+                f"{self.access.offset}: the documents contradict each other, "
+                "OpenNKI counts from the tensor's start",
                 data={"offset": start, "view_offset": self.access.offset},
             )
         )
@@ -559,27 +449,13 @@ class NkiTensor:
         """
         frame = sys._getframe(1)
         kind = self._dtype(dtype, frame)
-        old, new = DTYPES[self.dtype].bytes, DTYPES[kind].bytes
-        shape, strides = list(self.shape), list(self.strides)
         try:
-            if old != new and strides[-1] != 1 and shape[-1] != 1:
-                raise ViewError(
-                    "ONKI209",
-                    f"`view` needs a contiguous last axis: shape {shape} has strides {strides}",
-                    "copy the window into a tile first",
-                )
-            steps = strides[:-1]
-            parts = [shape[-1] * old, self.access.offset * old, *[step * old for step in steps]]
-            if any(part % new for part in parts):
-                raise ViewError(
-                    "ONKI213",
-                    f"`view` cannot see {shape} {self.dtype} as {kind}: {old}-byte elements do not divide into {new}",
-                )
+            shape, strides, offset = reinterpreted(
+                self.shape, self.strides, self.access.offset, DTYPES[self.dtype], DTYPES[kind]
+            )
         except ViewError as problem:
             self._refuse(problem, frame)
-        shape[-1] = parts[0] // new
-        strides = [part // new for part in parts[2:]] + [1]
-        return self._derived(tuple(shape), tuple(strides), parts[1] // new, dtype=kind, frame=frame)
+        return self._derived(shape, strides, offset, dtype=kind, frame=frame)
 
     reinterpret_cast = view
 
@@ -618,7 +494,8 @@ class NkiTensor:
         self._refuse(
             ViewError(
                 "ONKI210",
-                f"`{what}` cannot change the partition axis of `{self._called()}` {list(self.shape)} in {self.buffer.name}",
+                f"`{what}` cannot change the partition axis of `{self._called()}` {list(self.shape)} "
+                f"in {self.buffer.name}",
                 "use `nisa.nc_transpose` or a DMA to move data between partitions",
             ),
             frame,
@@ -649,31 +526,3 @@ class NkiTensor:
         recorder = self.handle.recorder
         location, callers = recorder.place(recorder.locate(frame))
         fail("ONKI102", at=location, callers=callers, core=recorder.core, name=name)
-
-
-def _whole(value: Any, what: str) -> int:
-    """Return an int, or fail: `value` is a NumPy integer, a float, a tensor."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ViewError("ONKI210", f"the {what} of a view must be an int, got {value!r}")
-    return int(value.__index__())
-
-
-def _group(group: str | Sequence[str]) -> tuple[str, ...]:
-    return (group,) if isinstance(group, str) else tuple(group)
-
-
-def _split_sizes(
-    pattern: Sequence[str | Sequence[str]], shape: tuple[int, ...], sizes: dict[str, int]
-) -> list[str]:
-    """Work out the size of every name in a source pattern; `sizes` is filled in place."""
-    if len(pattern) != len(shape):
-        raise ViewError("ONKI210", f"`rearrange` names {len(pattern)} axes of {len(shape)}")
-    names: list[str] = []
-    for group, count in zip(pattern, shape, strict=True):
-        members = _group(group)
-        names += members
-        found = inferred(tuple(sizes.get(m, -1) for m in members), count, "rearrange")
-        if prod(found) != count:
-            raise ViewError("ONKI213", f"`rearrange` cannot split an axis of {count} as {members} = {found}")
-        sizes.update(zip(members, found, strict=True))
-    return names

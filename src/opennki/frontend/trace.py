@@ -91,10 +91,12 @@ def bind_arguments(
         if spec is not None:
             arguments.append(Argument(name, spec, value))
             return _Slot(len(arguments) - 1)
-        if type(value) in (list, tuple):
-            return type(value)(slot(f"{name}.{i}", item) for i, item in enumerate(value))  # type: ignore[attr-defined,call-arg]
+        if type(value) is list:
+            return [slot(f"{name}.{i}", item) for i, item in enumerate(value)]
+        if type(value) is tuple:
+            return tuple(slot(f"{name}.{i}", item) for i, item in enumerate(value))
         if type(value) is dict:
-            return {key: slot(f"{name}.{key}", item) for key, item in value.items()}  # type: ignore[attr-defined]
+            return {key: slot(f"{name}.{key}", item) for key, item in value.items()}
         return value
 
     for name, value in list(bound.arguments.items()):
@@ -195,7 +197,8 @@ def run_traced(
         if not hasattr(raised, "diagnostics"):
             where = kernel_location(kernel.function)
             raised.add_note(
-                f"raised by kernel `{kernel.name}` ({where.file}:{where.line}) on core {recorder.core} of {recorder.degree}"
+                f"raised by kernel `{kernel.name}` ({where.file}:{where.line}) "
+                f"on core {recorder.core} of {recorder.degree}"
             )
         raise
     finally:
@@ -222,9 +225,9 @@ def written_inputs(recorder: TraceRecorder, count: int) -> set[int]:
     found: set[int] = set()
     for item in recorder.body:
         for place in _WRITTEN[item.opcode]:  # type: ignore[union-attr]  # loops come with the front end's loops
-            operand = item.operands[place]  # type: ignore[union-attr]
-            if operand.__class__ is View and operand.buffer < count:  # type: ignore[union-attr]
-                found.add(operand.buffer)  # type: ignore[union-attr]
+            operand = item.operands[place]  # type: ignore[union-attr]  # the same
+            if operand.__class__ is View and operand.buffer < count:
+                found.add(operand.buffer)
     return found
 
 

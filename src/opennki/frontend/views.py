@@ -7,10 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
-__all__ = ["ViewError", "contiguous_strides", "is_contiguous", "reshaped"]
+from opennki.ir.dtypes import DTypeInfo
+
+__all__ = [
+    "ViewError",
+    "axis_of",
+    "check_partitions",
+    "check_pattern",
+    "contiguous_strides",
+    "inferred",
+    "is_contiguous",
+    "rearranged",
+    "reinterpreted",
+    "reshaped",
+    "whole",
+]
 
 Shape = tuple[int, ...]
+Pattern = Sequence[str | Sequence[str]]
 
 
 class ViewError(Exception):
@@ -86,6 +102,27 @@ def reshaped(shape: Shape, strides: Shape, new: Shape) -> Shape:
     return tuple(result)
 
 
+def reinterpreted(
+    shape: Shape, strides: Shape, offset: int, old: DTypeInfo, new: DTypeInfo
+) -> tuple[Shape, Shape, int]:
+    """Return shape, strides and offset of the same bytes as `new` elements; the last axis gives way."""
+    if old.bytes != new.bytes and strides[-1] != 1 and shape[-1] != 1:
+        raise ViewError(
+            "ONKI209",
+            f"`view` needs a contiguous last axis: shape {list(shape)} has strides {list(strides)}",
+            "copy the window into a tile first",
+        )
+    sizes = [shape[-1] * old.bytes, offset * old.bytes, *[step * old.bytes for step in strides[:-1]]]
+    if any(size % new.bytes for size in sizes):
+        raise ViewError(
+            "ONKI213",
+            f"`view` cannot see {list(shape)} {old.name} as {new.name}: "
+            f"{old.bytes}-byte elements do not divide into {new.bytes}",
+        )
+    last, start, *steps = [size // new.bytes for size in sizes]
+    return (*shape[:-1], last), (*steps, 1), start
+
+
 def axis_of(axis: int, rank: int, what: str) -> int:
     """Return a legal axis number, negative ones counted from the end."""
     if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
@@ -102,3 +139,86 @@ def inferred(shape: Sequence[int], total: int, what: str) -> Shape:
     if unknown and (known == 0 or total % known):
         raise ViewError("ONKI213", f"`{what}` cannot split {total} elements as {list(shape)}")
     return tuple(total // known if count == -1 else count for count in shape)
+
+
+def whole(value: Any, what: str) -> int:
+    """Return an int, or fail: `value` may be a NumPy integer, not a float or a tensor."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ViewError("ONKI210", f"the {what} of a view must be an int, got {value!r}")
+    return int(value.__index__())
+
+
+def _span(start: int, steps: Shape, counts: Shape) -> tuple[int, int]:
+    """The lowest and the highest element that a pattern touches."""
+    reach = [step * (count - 1) for step, count in zip(steps, counts, strict=True)]
+    return start + sum(min(0, r) for r in reach), start + sum(max(0, r) for r in reach)
+
+
+def check_pattern(name: str, start: int, steps: Shape, counts: Shape, total: int) -> None:
+    """Check that a pattern stays inside a tensor of `total` elements."""
+    low, high = _span(start, steps, counts)
+    if low < 0 or high >= total:
+        raise ViewError(
+            "ONKI208",
+            f"the pattern reaches elements {low} to {high} of `{name}`, which has {total}",
+            "shorten the counts, or start earlier",
+        )
+
+
+def check_partitions(name: str, start: int, steps: Shape, counts: Shape, pitch: int) -> None:
+    """Check that a pattern on chip walks partitions one by one and stays inside a partition's row."""
+    if counts[0] > 1 and steps[0] != pitch:
+        raise ViewError(
+            "ONKI210",
+            f"the first pair of `ap` walks the partitions of `{name}`: "
+            f"its step must be the row size {pitch}, got {steps[0]}",
+            f"write `[[{pitch}, {counts[0]}], …]`",
+        )
+    first, last = _span(start % pitch, steps[1:], counts[1:])
+    if first < 0 or last >= pitch:
+        raise ViewError(
+            "ONKI208",
+            f"the free pattern reaches elements {first} to {last} of a partition of `{name}`, "
+            f"which has {pitch}",
+            "stay within one partition's row",
+        )
+
+
+def _group(group: str | Sequence[str]) -> tuple[str, ...]:
+    return (group,) if isinstance(group, str) else tuple(group)
+
+
+def _split_sizes(pattern: Pattern, shape: Shape, sizes: dict[str, int]) -> list[str]:
+    """Work out the size of every name in a source pattern; `sizes` is filled in place."""
+    if len(pattern) != len(shape):
+        raise ViewError("ONKI210", f"`rearrange` names {len(pattern)} axes of {len(shape)}")
+    names: list[str] = []
+    for group, count in zip(pattern, shape, strict=True):
+        members = _group(group)
+        names += members
+        found = inferred(tuple(sizes.get(m, -1) for m in members), count, "rearrange")
+        if prod(found) != count:
+            raise ViewError("ONKI213", f"`rearrange` cannot split an axis of {count} as {members} = {found}")
+        sizes.update(zip(members, found, strict=True))
+    return names
+
+
+def rearranged(
+    shape: Shape, strides: Shape, source: Pattern, wanted: Pattern, sizes: dict[str, int]
+) -> tuple[Shape, Shape]:
+    """Return shape and strides after splitting axes by name, reordering and merging them."""
+    names = _split_sizes(source, shape, sizes)
+    after = [name for group in wanted for name in _group(group)]
+    if sorted(names) != sorted(after) or len(set(names)) != len(names):
+        raise ViewError("ONKI210", f"`rearrange` needs the same names on both sides, got {names} and {after}")
+    steps: dict[str, int] = {}
+    for group, count, step in zip(source, shape, strides, strict=True):
+        members = _group(group)
+        steps.update(zip(members, reshaped((count,), (step,), tuple(sizes[m] for m in members)), strict=True))
+    new_shape, new_strides = [], []
+    for group in wanted:
+        members = _group(group)
+        counts = tuple(sizes[m] for m in members)
+        new_shape.append(prod(counts))
+        new_strides.append(reshaped(counts, tuple(steps[m] for m in members), (prod(counts),))[0])
+    return tuple(new_shape), tuple(new_strides)

@@ -13,8 +13,8 @@ from msgspec import MsgspecError, Struct, msgpack
 from msgspec.structs import replace
 
 from opennki.diag import InternalError, Location
-from opennki.ir.program import MAX_LOOP_DEPTH, loop_depth
-from opennki.ir.types import AttrValue, Instruction, KernelArtifact, Loop, Program, Signature, Structure
+from opennki.ir.program import MAX_LOOP_DEPTH, first_use, loop_depth
+from opennki.ir.types import AttrValue, Instruction, KernelArtifact, Loop, Program, Signature, Structure, View
 
 __all__ = [
     "MAX_PROGRAMS",
@@ -161,7 +161,8 @@ def semantic_digest(artifact: KernelArtifact) -> str:
     """Return the SHA-256 (hex) of what the artifact computes: kernel, target, signature, programs, constants.
 
     Locations and findings are left out, also where a buffer's key is made of its allocation line: moving a
-    kernel within its file, or the file to another folder, keeps the digest.
+    kernel within its file, or the file to another folder, keeps the digest. So do rows, layouts and
+    attributes that a table holds and no instruction uses.
     """
     import hashlib
 
@@ -184,21 +185,47 @@ def semantic_digest(artifact: KernelArtifact) -> str:
 
 
 def _without_locations(program: Program, number: Callable[[str], str]) -> Program:
+    """Return the program without its places, its tables reduced to what is used, in that order."""
+    opcodes, layouts, attrs = first_use(program)
+    numbers = _Numbers(*({old: new for new, old in enumerate(used)} for used in (opcodes, layouts, attrs)))
     return Program(
         core=program.core,
-        opcodes=program.opcodes,
+        opcodes=tuple(program.opcodes[i] for i in opcodes),
         buffers=tuple(replace(b, key=number(b.key), location=0) for b in program.buffers),
-        layouts=program.layouts,
-        attrs=program.attrs,
+        layouts=tuple(program.layouts[i] for i in layouts),
+        attrs=tuple(program.attrs[i] for i in attrs),
         locations=(),
-        body=_unplaced(program.body),
+        body=_renumbered(program.body, numbers),
     )
 
 
-def _unplaced(body: tuple[Instruction | Loop, ...]) -> tuple[Instruction | Loop, ...]:
+class _Numbers(Struct, frozen=True):
+    opcodes: dict[int, int]
+    layouts: dict[int, int]
+    attrs: dict[int, int]
+
+
+def _renumbered(body: tuple[Instruction | Loop, ...], to: _Numbers) -> tuple[Instruction | Loop, ...]:
     return tuple(
-        replace(item, body=_unplaced(item.body), location=0)
-        if isinstance(item, Loop)
-        else Instruction(item.opcode, item.operands, item.attrs, item.engine, 0, item.after, item.name)
-        for item in body
+        [
+            replace(item, body=_renumbered(item.body, to), location=0)
+            if isinstance(item, Loop)
+            else Instruction(
+                to.opcodes[item.opcode],
+                tuple([_moved(o, to.layouts) if type(o) is View else o for o in item.operands]),
+                to.attrs[item.attrs],
+                item.engine,
+                0,
+                item.after,
+                item.name,
+            )
+            for item in body
+        ]
     )
+
+
+def _moved(view: View, layouts: dict[int, int]) -> View:
+    index = view.index
+    if index is not None and isinstance(index.source, View):
+        index = replace(index, source=_moved(index.source, layouts))
+    return View(view.buffer, view.offset, layouts[view.layout], index)

@@ -76,7 +76,10 @@ def _belongs(pair: tuple[int, int], axis_step: int, axis_extent: int) -> bool:
 
 
 def default_layout(buffer: Buffer, dtype: str, offset: int, pattern: Pattern, index: IndexKind) -> Layout:
-    """Return the layout that a view's text means unless it says more: its start follows from the offset."""
+    """Return the layout of a view of `buffer`: where it starts follows from the offset.
+
+    The text form takes this for granted and says what differs; in a sound program nothing does.
+    """
     if not buffer.space.is_on_chip or dtype not in DTYPES or buffer.dtype not in DTYPES:
         return Layout(buffer.space, dtype, pattern, 0, 0, index)
     partition, byte = buffer.address or (0, 0)

@@ -266,12 +266,23 @@ def _tables(p: ProgramReader, blocks: dict[str, Line]) -> None:
 
     for line in lines("locations"):
         p.locations.append(read_whole(line, lambda c: _numbered_location(c, len(p.locations))))
-    for line in lines("opcodes"):
-        p.opcodes.number(read_whole(line, Cursor.name))
+    if "opcodes" in blocks:
+        for name in _rest(blocks["opcodes"], _names):
+            p.opcodes.number(name)
     for line in lines("layouts"):
         p.layouts.number(read_whole(line, _layout))
     for line in lines("attributes"):
         p.attrs.number(read_whole(line, read_attributes))
+
+
+def _names(c: Cursor) -> list[str]:
+    c.expect("(")
+    names: list[str] = []
+    while not c.takes(")"):
+        names.append(c.name())
+        if not c.sees(")"):
+            c.expect(",")
+    return names
 
 
 def _numbered_location(c: Cursor, number: int) -> Location:

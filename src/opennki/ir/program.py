@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Buffer, Instruction, Loop, Program, Space
+from opennki.ir.types import Buffer, Instruction, Loop, Program, Space, View
 
 __all__ = [
     "MAX_LOOP_DEPTH",
@@ -18,6 +18,7 @@ __all__ = [
     "RoleFacts",
     "RowFacts",
     "buffers_by_key",
+    "first_use",
     "instructions",
     "loop_depth",
     "loops",
@@ -94,6 +95,21 @@ def _collect(body: tuple[Instruction | Loop, ...], found: list[Instruction]) -> 
             found.append(item)
         elif type(item) is Loop:
             _collect(item.body, found)
+
+
+def first_use(program: Program) -> tuple[list[int], list[int], list[int]]:
+    """Return the numbers of opcodes, layouts and attribute tuples in the order of their first use."""
+    opcodes: dict[int, None] = {}
+    layouts: dict[int, None] = {}
+    attrs: dict[int, None] = {}
+    for i in instructions(program):
+        opcodes[i.opcode] = attrs[i.attrs] = None
+        for operand in i.operands:
+            if isinstance(operand, View):
+                if operand.index is not None and isinstance(operand.index.source, View):
+                    layouts[operand.index.source.layout] = None
+                layouts[operand.layout] = None
+    return list(opcodes), list(layouts), list(attrs)
 
 
 def loops(program: Program) -> Iterator[Loop]:

@@ -16,7 +16,7 @@ from opennki.diag import InternalError, Location
 from opennki.ir.notation import Slice, default_layout, slices_of
 from opennki.ir.parse import TEXT_VERSION, parse_artifact, parse_program
 from opennki.ir.parse_code import OWN_FIELDS
-from opennki.ir.program import Facts, RowFacts, instructions, spread
+from opennki.ir.program import Facts, RowFacts, first_use, spread
 from opennki.ir.tokens import float_text, name_text, string_text
 from opennki.ir.types import (
     AttrValue,
@@ -138,9 +138,9 @@ def _program(program: Program, facts: Facts) -> Iterator[str]:
         lines += [_buffer(subject, i) for i in range(len(program.buffers))]
         lines += _block("code", _body(subject, program.body))
         lines += _block("locations", (f"@{i} = {_location(at)}" for i, at in enumerate(program.locations)))
-        opcodes, layouts, attrs = _first_use(program)
+        opcodes, layouts, attrs = first_use(program)
         if opcodes != list(range(len(program.opcodes))):
-            lines += _block("opcodes", map(name_text, program.opcodes))
+            lines.append(f"opcodes ({', '.join(map(name_text, program.opcodes))})")
         if layouts != list(range(len(program.layouts))):
             lines += _block("layouts", map(_layout, program.layouts))
         if attrs != list(range(len(program.attrs))):
@@ -157,21 +157,6 @@ def _labels(buffers: tuple[Buffer, ...]) -> tuple[str, ...]:
         f"%{name_text(b.name)}#{b.id}" if b.name in repeated or b.id != i else f"%{name_text(b.name)}"
         for i, b in enumerate(buffers)
     )
-
-
-def _first_use(program: Program) -> tuple[list[int], list[int], list[int]]:
-    """Return opcodes, layouts and attributes in the order in which the instructions use them first."""
-    opcodes: dict[int, None] = {}
-    layouts: dict[int, None] = {}
-    attrs: dict[int, None] = {}
-    for i in instructions(program):
-        opcodes[i.opcode] = attrs[i.attrs] = None
-        for operand in i.operands:
-            if isinstance(operand, View):
-                if operand.index is not None and isinstance(operand.index.source, View):
-                    layouts[operand.index.source.layout] = None
-                layouts[operand.layout] = None
-    return list(opcodes), list(layouts), list(attrs)
 
 
 def _location(location: Location) -> str:

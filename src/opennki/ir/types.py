@@ -49,6 +49,8 @@ class Space(Enum):
     private_hbm = "private_hbm"
     shared_hbm = "shared_hbm"
 
+    __hash__ = object.__hash__  # members are singletons, and Enum's own hash is slow
+
     @property
     def is_on_chip(self) -> bool:
         """True for SBUF and PSUM, whose first axis is the partition axis."""
@@ -66,6 +68,8 @@ class Engine(Enum):
     vector = 5
     sync = 6
 
+    __hash__ = object.__hash__
+
 
 class IndexKind(Enum):
     """How a view's address depends on a value known only when the instruction runs."""
@@ -74,6 +78,8 @@ class IndexKind(Enum):
     scalar = "scalar"
     vector = "vector"
     columns = "columns"
+
+    __hash__ = object.__hash__
 
 
 class Origin(Enum):

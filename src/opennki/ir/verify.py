@@ -28,6 +28,7 @@ from opennki.ir.types import (
     LoopKind,
     Operand,
     Register,
+    Space,
     View,
 )
 from opennki.ir.verify_cores import CORE_INVARIANTS
@@ -113,11 +114,13 @@ def partitions_legal(subject: Subject) -> Iterator[Violation]:
     """On chip an access has a partition axis, within the 128; elsewhere it starts at partition 0."""
     for i, layout in enumerate(subject.program.layouts):
         first, bank = layout.start_partition, layout.bank_offset_bytes
-        if not layout.space.is_on_chip:
-            is_legal = first == 0 and bank == 0
+        limit = PSUM_BANK_BYTES if layout.space is Space.psum else 1
+        count = layout.pattern[0][1] if layout.pattern else PARTITIONS + 1
+        is_legal = 0 <= bank < limit
+        if layout.space.is_on_chip:
+            is_legal = is_legal and 0 <= first <= PARTITIONS - count
         else:
-            count = layout.pattern[0][1] if layout.pattern else PARTITIONS + 1
-            is_legal = first >= 0 and 0 <= bank < PSUM_BANK_BYTES and count <= PARTITIONS - first
+            is_legal = is_legal and first == 0
         if not is_legal:
             says = f"layout {i} takes {layout.shape[:1]} partitions from {first}, byte {bank} of the bank"
             yield subject.violation("partitions_legal", i, says)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from opennki.ir.dtypes import DTYPES
+from opennki.ir.notation import default_layout
 from opennki.ir.program import row_pitch, size_bytes
-from opennki.ir.types import Buffer, Index, IndexKind, Layout, Output, View
+from opennki.ir.types import Buffer, Index, IndexKind, Layout, Output, Space, View
 from opennki.ir.violation import Subject, Violation
 
 __all__ = ["Range", "output_is_inside", "range_of", "views_inside"]
@@ -85,9 +86,13 @@ def _reach(pairs: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 def views_inside(subject: Subject) -> Iterator[Violation]:
-    """Every view lies inside its buffer, whatever its index picks; so does the view that an index is in."""
+    """Every view lies inside its buffer, whatever its index picks, and starts where its layout says.
+
+    So does the view that an index is read from.
+    """
     buffers, layouts = subject.program.buffers, subject.program.layouts
     usual: dict[tuple[int, int], tuple[int, int]] = {}
+    sound: set[View] = set()
     for position, i in enumerate(subject.code):
         for operand in i.operands:
             if type(operand) is not View:
@@ -99,17 +104,22 @@ def views_inside(subject: Subject) -> Iterator[Violation]:
                     bounds = usual[key] = _usual_offsets(buffers[key[0]], layouts[key[1]])
                 if bounds[0] <= operand.offset <= bounds[1]:
                     continue
-            for view, problem in _problems(operand, buffers, layouts):
+            if operand in sound:
+                continue
+            problems = list(_problems(operand, buffers, layouts))
+            for view, problem in problems:
                 name = buffers[view.buffer].name
                 says = f"instruction {position} looks at `{name}` from element {view.offset} and {problem}"
                 yield subject.violation("views_inside", position, says)
+            if not problems:
+                sound.add(operand)
 
 
 def _usual_offsets(buffer: Buffer, layout: Layout) -> tuple[int, int]:
-    """Return the first and the last legal offset in the row that the layout starts at: no others occur."""
+    """Return the first and the last legal offset; none in PSUM, where the layout says more than the row."""
     found = range_of(buffer, layout, None)
     row = layout.start_partition - (buffer.address[0] if buffer.address else 0)
-    if isinstance(found, str) or not found.first_row <= row <= found.last_row:
+    if isinstance(found, str) or buffer.space is Space.psum or not found.first_row <= row <= found.last_row:
         return (1, 0)
     start = row * found.pitch
     return (start + found.first, start + found.last)
@@ -118,11 +128,15 @@ def _usual_offsets(buffer: Buffer, layout: Layout) -> tuple[int, int]:
 def _problems(
     view: View, buffers: tuple[Buffer, ...], layouts: tuple[Layout, ...]
 ) -> Iterator[tuple[View, str]]:
-    found = range_of(buffers[view.buffer], layouts[view.layout], view.index)
+    buffer, layout = buffers[view.buffer], layouts[view.layout]
+    found = range_of(buffer, layout, view.index)
     if isinstance(found, str):
         yield view, found
     elif not found.holds(view.offset):
-        yield view, f"leaves its {list(buffers[view.buffer].shape)}"
+        yield view, f"leaves its {list(buffer.shape)}"
+    elif default_layout(buffer, layout.dtype, view.offset, layout.pattern, layout.index) != layout:
+        start = f"partition {layout.start_partition}, byte {layout.bank_offset_bytes} of the bank"
+        yield view, f"does not start at {start}"
     if view.index is None:
         return
     source = view.index.source

@@ -54,7 +54,7 @@ def exp(x: Array) -> Array:
 
 @_rounded_once
 def log(x: Array) -> Array:
-    """Natural logarithm; log(0) is -infinity, negative inputs give NaN."""
+    """Natural logarithm; 0 gives -infinity, negative inputs give NaN."""
     return np.log(x)
 
 
@@ -65,7 +65,7 @@ def sqrt(x: Array) -> Array:
 
 @_rounded_once
 def rsqrt(x: Array) -> Array:
-    """1/sqrt(x); rsqrt(±0) is ±infinity, as IEEE 754 defines rSqrt."""
+    """1/sqrt(x); ±0 gives ±infinity, as IEEE 754 defines rSqrt."""
     return np.divide(1.0, np.sqrt(x))
 
 
@@ -203,7 +203,8 @@ def erf(x: Array) -> Array:
 @_rounded_once
 def erf_dx(x: Array) -> Array:
     """Derivative of erf: 2/sqrt(pi)·e**(-x·x)."""
-    return _TWO_OVER_SQRT_PI * np.exp(-x * x)
+    slope: Array = _TWO_OVER_SQRT_PI * np.exp(-x * x)
+    return slope
 
 
 @_rounded_once

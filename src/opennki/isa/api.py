@@ -41,7 +41,7 @@ def get_nc_version() -> NcVersion:
 
 
 def get_nc_sub_version() -> int:
-    """Return the silicon revision of the target: 0, the first one. Source: nki/api/nki/isa/__init__.py:232."""
+    """Return the silicon revision of the target: 0, the first. Source: nki/api/nki/isa/__init__.py:232."""
     if CURRENT.get() is None:
         fail("ONKI103", name="get_nc_sub_version")
     return 0

@@ -17,6 +17,7 @@ __all__ = [
     "integers_for_bitvec",
     "not_both_in_psum",
     "one_of_engines",
+    "operators_available",
     "per_partition_column",
     "rule",
 ]
@@ -62,7 +63,8 @@ def equal_partitions(rule_id: str, *roles: str) -> Check:
     return rule(
         "ONKI205",
         rule_id,
-        "`{instruction}` needs equal partition counts: `{a}` {shape_a} has {first}, `{b}` {shape_b} has {second}",
+        "`{instruction}` needs equal partition counts: `{a}` {shape_a} has {first}, "
+        "`{b}` {shape_b} has {second}",
         lambda call: _differing(call, roles, lambda layout: layout.partitions),
         help="slice `{b}` to {first} partitions, or `{a}` to {second}",
     )
@@ -85,7 +87,8 @@ def equal_elements(rule_id: str, *roles: str) -> Check:
     return rule(
         "ONKI205",
         rule_id,
-        "`{instruction}` needs equal element counts: `{a}` {shape_a} has {first}, `{b}` {shape_b} has {second}",
+        "`{instruction}` needs equal element counts: `{a}` {shape_a} has {first}, "
+        "`{b}` {shape_b} has {second}",
         lambda call: _differing(call, roles, lambda layout: layout.elements),
         help="give both the same shape: slice `{b}`, or allocate `{a}` as {shape_b}",
     )
@@ -163,6 +166,25 @@ def integers_for_bitvec(rule_id: str, op: str, *roles: str) -> Check:
         "`{instruction}` with the bit operator `{op}` needs integers, `{role}` is {dtype}",
         test,
         help="use `.view(nl.uint32)` (same width) on `{role}` to work on its bits",
+    )
+
+
+def operators_available(rule_id: str, *attributes: str, help: str) -> Check:
+    """The target has the operators that these attributes name."""
+
+    def test(call: Call) -> Numbers:
+        for name in attributes:
+            operator = call.attrs[name]
+            if operator is not None and operator.since > call.generation:
+                return {"op": operator.name, "since": operator.since, "role": name}
+        return None
+
+    return rule(
+        "ONKI207",
+        rule_id,
+        "`nl.{op}` needs NeuronCore-v{since} or newer, which {target} is not",
+        test,
+        help=help,
     )
 
 

@@ -32,7 +32,7 @@ def cycles(count: float, basis: Basis = "published") -> Cost:
 
 
 def is_fast_16bit(layout: TileLayout) -> bool:
-    """True for 16-bit tiles in SBUF whose innermost dimension is contiguous: the fast path of gen3's Vector."""
+    """True for 16-bit tiles in SBUF with a contiguous innermost dimension: the fast path of gen3's Vector."""
     return layout.space is Space.sbuf and layout.info.bytes == 2 and layout.strides[-1] == 1
 
 

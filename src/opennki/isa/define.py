@@ -1,8 +1,9 @@
 """The row machinery: one block of Python defines an instruction.
 
 A row is a function with the documented signature and docstring, decorated with facts, followed by
-`.semantics` (NumPy: the definition), `.cost`, `.lower` (optional), `.samples` and `.rejects`. From it come the
-function that kernels call (`emit.py`), the executors, the checks, the cost model, the reference and the tests.
+`.semantics` (NumPy: the definition), `.cost`, `.lower` (optional), `.samples` and `.rejects`. From it come
+the function that kernels call (`emit.py`), the executors, the checks, the cost model, the reference and the
+tests.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ Attrs = Mapping[str, Any]
 
 
 class Access(Enum):
-    """What an instruction does to an operand. ACCUMULATE: per element, add where written before, else overwrite."""
+    """What an instruction does to an operand. ACCUMULATE: add where written before, else overwrite."""
 
     READ = "read"
     WRITE = "write"
@@ -67,22 +68,26 @@ class Access(Enum):
     ACCUMULATE = "accumulate"
     ORDER = "order"
 
+    __hash__ = object.__hash__  # members are singletons, and Enum's own hash is slow
+
 
 class Load(Enum):
-    """How an operand reaches the semantics: widened to float32, as stored, as unsigned bits, or as exact int64."""
+    """How an operand reaches the semantics: as float32, as stored, as unsigned bits, or as exact int64."""
 
     F32 = "f32"
     RAW = "raw"
     BITS = "bits"
     INTEGER = "integer"
 
+    __hash__ = object.__hash__
+
 
 class Role(Struct, frozen=True):
     """One operand of a row.
 
-    `access` depends on the attributes. `load` is a `Load` or a function of the call. `number`: a Python number
-    may stand here; `keyed`: checks look at that number. `many`: a list of tiles. `shaped`: semantics get the
-    view's own shape instead of `[partitions, free]`. `lanes`: only these partitions are touched.
+    `access` depends on the attributes. `load` is a `Load` or a function of the call. `number`: a Python
+    number may stand here; `keyed`: checks look at that number. `many`: a list of tiles. `shaped`: semantics
+    get the view's own shape instead of `[partitions, free]`. `lanes`: only these partitions are touched.
     """
 
     name: str
@@ -117,7 +122,7 @@ def writes_where(spaces: frozenset[Space], **options: Any) -> Role:
 
 
 def accumulates(spaces: frozenset[Space], *, when: Callable[[Attrs], bool | None], **options: Any) -> Role:
-    """An operand that is added to (True), overwritten (False), or either by what was written before (None)."""
+    """An operand added to (True), overwritten (False), or either, by what was written before (None)."""
     kinds = {True: Access.UPDATE, False: Access.WRITE, None: Access.ACCUMULATE}
     return _role(lambda attrs: kinds[when(attrs)], spaces, options)
 
@@ -162,7 +167,7 @@ class Sync(Struct, frozen=True):
 
 
 class Call:
-    """The facts of one call that checks, engine choice, loads and costs see: layouts, attributes, engine, target.
+    """What checks, engine choice, loads and costs see of one call: layouts, attributes, engine, target.
 
     Values and offsets are not here: a check that needs them is an analysis (design: verdicts are remembered
     by layouts and attributes).
@@ -297,6 +302,7 @@ class Row:
         unknown = [a for a in self.attributes if a.annotation not in KINDS]
         if unknown:
             raise InternalError(f"row {self.name}: no attribute kind for {unknown}")
+        self.has_many = any(role.many for role in self.roles)
         self.key: Callable[..., tuple[Any, ...]] = tuple
         self._decoded: dict[tuple[AttrValue, ...], dict[str, Any]] = {}
 
@@ -314,11 +320,6 @@ class Row:
                 self._decoded[values] = found
         return found
 
-    @property
-    def has_many(self) -> bool:
-        """True if one role is a list of tiles."""
-        return any(role.many for role in self.roles)
-
     def missing(self) -> list[str]:
         """Return what the block lacks."""
         needed = ["cost", "samples", "rejects"] + ([] if self.sync else ["semantics"])
@@ -334,17 +335,23 @@ class Emitter(Protocol, Generic[P]):
     row: Row
     __name__: str
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> NkiInstruction: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> NkiInstruction:
+        """Check the call, record the instruction and return a handle of it."""
 
-    def semantics(self, function: F, /) -> F: ...
+    def semantics(self, function: F, /) -> F:
+        """Hang the arithmetic on the row: a pure function on arrays."""
 
-    def cost(self, function: F, /) -> F: ...
+    def cost(self, function: F, /) -> F:
+        """Hang the cost on the row: a function of the call."""
 
-    def lower(self, function: F, /) -> F: ...
+    def lower(self, function: F, /) -> F:
+        """Hang the lowering to micro-operations on the row."""
 
-    def samples(self, function: F, /) -> F: ...
+    def samples(self, function: F, /) -> F:
+        """Hang the legal calls on the row."""
 
-    def rejects(self, function: F, /) -> F: ...
+    def rejects(self, function: F, /) -> F:
+        """Hang the illegal calls, each with the rule that it breaks, on the row."""
 
 
 ROWS: list[Row] = []

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from opennki.diag import Label, diagnostic, error, fail
-from opennki.ir.types import AttrValue, Engine, Instruction, Register, Space
+from opennki.ir.types import AttrValue, Engine, Instruction, Register
 from opennki.isa.attributes import KINDS
 from opennki.isa.define import Call, Check, Role, Row
 from opennki.isa.layout import TileLayout
@@ -34,6 +34,8 @@ def {name}({parameters}):
         plan = recorder.plans[{opcode}][({key},)]
         operands = ({operands},)
     except (AttributeError, KeyError, TypeError):
+        plan = None
+    if plan is None:  # outside of the handler, so that an error has no context of ours
         plan, operands = first_time(ROW, recorder, ({names},), getframe(1))
     frame = getframe(1)
     location = recorder.locations.get((frame.f_code, frame.f_lasti))
@@ -141,7 +143,7 @@ def _remember(row: Row, plans: dict[Any, Any], values: tuple[Any, ...], plan: tu
 
 
 def check_call(call: Call, violated: Callable[[Check, Mapping[str, object]], None]) -> None:
-    """Run every check of a call, general ones first, and settle its engine. Calls `violated` for each breach."""
+    """Run every check of a call, general ones first; settle its engine. Calls `violated` for each breach."""
     for check in GENERAL_CHECKS:
         numbers = check.test(call)
         if numbers is not None:
@@ -302,12 +304,3 @@ def _spell(value: object) -> str:
     text = repr(value)
     kind = type(value).__name__
     return f"`{text}` ({kind})" if len(text) <= 40 else f"an object of type `{kind}`"
-
-
-def default_engine(call: Call) -> Engine:
-    """Return the first engine in the row's order that the operands' spaces allow (GpSimd has no PSUM port)."""
-    for engine in call.row.engines:
-        if engine is Engine.gpsimd and any(layout.space is Space.psum for _, layout in call.layouts()):
-            continue
-        return engine
-    return call.row.engines[0]

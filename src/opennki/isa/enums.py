@@ -19,14 +19,18 @@ class ReduceCmd(Enum):
     reset_reduce = 3
     load_reduce = 4
 
+    __hash__ = object.__hash__
+
 
 class DgeMode(Enum):
-    """Who makes the descriptors of a DMA: the compiler's choice, software, hardware, or the runtime ahead of time."""
+    """Who makes a DMA's descriptors: the compiler's choice, software, hardware, or the runtime beforehand."""
 
     unknown = 0
     swdge = 1
     hwdge = 2
     none = 3
+
+    __hash__ = object.__hash__
 
 
 class OobMode(Enum):
@@ -35,12 +39,16 @@ class OobMode(Enum):
     error = 0
     skip = 1
 
+    __hash__ = object.__hash__
+
 
 class MatmulPerfMode(Enum):
     """Whether a matmul contracts two rows of fp8 values at once."""
 
     none = "none"
     double_row = "double_row"
+
+    __hash__ = object.__hash__
 
 
 class NcVersion(Enum):
@@ -50,9 +58,13 @@ class NcVersion(Enum):
     gen3 = 3
     gen4 = 4
 
+    __hash__ = object.__hash__
+
 
 class DmaEngine(Enum):
     """Which DMA carries a `sendrecv`: the shared engines, or GpSimd's own."""
 
     dma = 1
     gpsimd_dma = 2
+
+    __hash__ = object.__hash__

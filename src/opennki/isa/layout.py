@@ -71,7 +71,9 @@ class Tile(Protocol):
     """What an instruction knows of a tensor: where it looks (`access`) and how (`layout`)."""
 
     @property
-    def layout(self) -> TileLayout: ...
+    def layout(self) -> TileLayout:
+        """Space, dtype, shape and strides."""
 
     @property
-    def access(self) -> View: ...
+    def access(self) -> View:
+        """The record of the access: buffer, offset and layout."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from opennki.ir.types import Engine, Space
+from opennki.ir.types import Engine, IndexKind, Space
 from opennki.isa.checks import Numbers, one_of_engines, rule
 from opennki.isa.define import Access, Call, Check, Role
 from opennki.isa.layout import TileLayout
@@ -50,12 +50,19 @@ def _too_old(call: Call) -> Numbers:
     )
 
 
+def _default_engine(call: Call) -> Engine:
+    """Return the first engine in the row's order that the operands' spaces allow: GpSimd has no PSUM port."""
+    for engine in call.row.engines:
+        if engine is Engine.gpsimd and any(layout.space is Space.psum for _, layout in call.layouts()):
+            continue
+        return engine
+    return call.row.engines[0]
+
+
 def _settle_engine(call: Call) -> Numbers:
     """Choose the engine where it is open; then GpSimd and PSUM exclude each other."""
     if call.engine is Engine.unknown:
-        from opennki.isa.emit import default_engine
-
-        call.engine = call.row.choose(call) if call.row.choose is not None else default_engine(call)
+        call.engine = call.row.choose(call) if call.row.choose is not None else _default_engine(call)
     if call.engine is Engine.gpsimd and call.row.sync is None:
         for name, layout in _on_chip(call):
             if layout.space is Space.psum:
@@ -141,8 +148,6 @@ def _repeats(call: Call) -> Numbers:
 
 
 def _indirect_too_old(call: Call) -> Numbers:
-    from opennki.ir.types import IndexKind
-
     for name, layout in call.layouts():
         if layout.record.index is IndexKind.columns and call.generation < 4:
             return {"role": name}

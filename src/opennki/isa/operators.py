@@ -24,9 +24,10 @@ Binary = Callable[[Any, Any], Any]
 class Operator(Struct, frozen=True, kw_only=True):
     """One operator.
 
-    `binary` works on float32 operands, or on unsigned bit patterns when `is_bitvec`; `integer` on exact 32-bit
-    integers held in int64 (GpSimd). `reduce` folds float32 (or bit patterns) along the last axis. `unary` is
-    the one-operand form on the arithmetic engines, `activation` the form of the Scalar engine's tables.
+    `binary` works on float32 operands, or on unsigned bit patterns when `is_bitvec`; `integer` on exact
+    32-bit integers held in int64 (GpSimd). `reduce` folds float32 (or bit patterns) along the last axis.
+    `unary` is the one-operand form on the arithmetic engines, `activation` the form of the Scalar engine's
+    tables.
     `engine`: the only engine that has it. `since`: the first generation that has it. `valid_range`: the
     activation inputs outside of which the hardware's result is invalid.
     """
@@ -78,7 +79,9 @@ def _fold_truth(ufunc: Any) -> Unary:
 
 def _fold_subtract(x: Array) -> Array:
     """First element less all others: the left fold of subtraction."""
-    return np.subtract(x[..., :1], np.sum(x[..., 1:], axis=-1, keepdims=True, dtype=x.dtype))
+    others = np.sum(x[..., 1:], axis=-1, keepdims=True, dtype=x.dtype)
+    result: Array = np.subtract(x[..., :1], others)
+    return result
 
 
 def _maximum(x: Any, y: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The instruction table: the one module that imports all rows. Whoever needs the table imports it from here."""
+"""The instruction table: the one module that imports all rows. Who needs the table imports it from here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from opennki.isa.define import Barrier, Exchange, Row, freeze
 from opennki.isa.dma.copy import dma_copy
 from opennki.isa.scalar.activation import activation
 from opennki.isa.sync.barrier import core_barrier
-from opennki.isa.tensor.matmul import nc_matmul, nc_transpose
-from opennki.isa.vector.elementwise import tensor_scalar, tensor_tensor
+from opennki.isa.tensor.matmul import nc_matmul
+from opennki.isa.tensor.transpose import nc_transpose
+from opennki.isa.vector.broadcast import tensor_scalar
+from opennki.isa.vector.elementwise import tensor_tensor
 from opennki.isa.vector.move import memset, reciprocal, tensor_copy
 from opennki.isa.vector.reduce import tensor_reduce
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import opennki.build.hooks  # noqa: F401  # direct calls and saving, registered by the import
 from opennki.frontend.kernel import jit
 from opennki.frontend.simulate import simulate
+from opennki.nki import dtype
 
-__all__ = ["cpu_simulate", "jit", "simulate"]
+__all__ = ["cpu_simulate", "dtype", "jit", "simulate"]
 
 cpu_simulate = simulate
 """The older name of `simulate`, which public test suites still use."""

@@ -22,18 +22,6 @@ ENTRIES: tuple[Entry, ...] = (
         source="OpenNKI",
     ),
     Entry(
-        code="ONKI402",
-        title="live tiles overlap",
-        template="{says}",
-        stage="check",
-        cause=(
-            "Two tiles placed by hand share bytes while both are still in use, so writing one destroys the "
-            "other."
-        ),
-        fix="place the second behind the end of the first, or drop `address=`",
-        source="OpenNKI",
-    ),
-    Entry(
         code="ONKI403",
         title="offset on a view of its own offset",
         template="{says}",

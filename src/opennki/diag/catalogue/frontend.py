@@ -45,11 +45,14 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         code="ONKI104",
-        title="kernel argument of a wrong kind",
+        title="argument that a direct call cannot take",
         template="kernel `{kernel}` cannot take {got} for `{argument}`",
         stage="launch",
-        cause="A kernel takes tensors and values that are fixed at trace time. The argument is neither.",
-        fix='pass a NumPy array, a spec such as `"float32[128,64]"`, or a plain Python value',
+        cause=(
+            "A direct call runs the kernel, so each tensor argument must be a NumPy array. A spec has no "
+            "data, and what the kernel writes into a copy of another library's array would be lost."
+        ),
+        fix="pass a NumPy array; a spec goes to `opennki.trace`",
         source="nki/api/nki/__init__.py",
     ),
     Entry(

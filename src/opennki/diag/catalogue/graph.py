@@ -8,7 +8,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         code="ONKI601",
         title="graph of a kind that comes later",
-        template="`{graph}` is a {kind} graph, which OpenNKI does not compile yet",
+        template="`{graph}` is a graph of {kind}, which OpenNKI does not compile yet",
         stage="compile",
         cause="This version compiles artifacts and kernels; graphs of frameworks and HLO come later.",
         fix="trace its kernels and compile their artifacts: `opennki trace`, then `opennki compile NAME.nka`",

@@ -114,10 +114,10 @@ ENTRIES: tuple[Entry, ...] = (
         template="kernel `{kernel}[{inner}]` is called inside a kernel that runs at LNC={outer}",
         stage="trace",
         cause=(
-            "A kernel that is called inside another one becomes part of it and runs at the outer degree, so a "
-            "bracket that asks for another degree cannot be obeyed."
+            "A kernel that is called inside another one becomes part of it and runs at the outer degree, "
+            "so a bracket that asks for another degree cannot be obeyed."
         ),
         fix="drop the inner bracket: call `{kernel}(…)`",
-        source="OpenNKI design",
+        source="OpenNKI",
     ),
 )

@@ -104,4 +104,16 @@ ENTRIES: tuple[Entry, ...] = (
         fix="run `python {file}` and correct what it reports",
         source="OpenNKI",
     ),
+    Entry(
+        code="ONKI010",
+        title="package of an extra missing",
+        template="{what} needs `{package}` of the extra `{extra}`, which is not installed",
+        stage="usage",
+        cause=(
+            "OpenNKI itself needs few packages. What only some uses need comes with an extra of its own, "
+            "and this one is not installed."
+        ),
+        fix="install it: `pip install 'opennki[{extra}]'`",
+        source="OpenNKI",
+    ),
 )

@@ -146,9 +146,9 @@ def activation(
     """Write `op(data * scale + bias)` to `dst` on the Scalar engine, both `[P<=128, free]` in SBUF or PSUM.
 
     float32 inside, one rounding to `dst.dtype`. `scale` is a number or a float32 tile `[P, 1]`; `bias` a tile
-    `[P, 1]` or, from NeuronCore-v3, a number. The engine's accumulator, one float32 a partition, is reset, left
-    alone or added to by `reduce_cmd` with the sum of the results along the free axes; `reduce_res` `[P, 1]`
-    receives its value.
+    `[P, 1]` or, from NeuronCore-v3, a number. The engine's accumulator, one float32 a partition, is reset,
+    left alone or added to by `reduce_cmd` with the sum of the results along the free axes; `reduce_res`
+    `[P, 1]` receives its value.
 
     Errors: ONKI201, ONKI202, ONKI205, ONKI206, ONKI207. Source: nki/api/nki/isa/__init__.py:1336.
     """

@@ -72,7 +72,8 @@ def _negated_bits(call: Call) -> Numbers:
             "GEN-25",
             "`nl.{op}` is no legal reduction",
             _no_reduction,
-            help="use `nl.add`, `nl.subtract`, `nl.multiply`, `nl.maximum`, `nl.minimum`, a logical or a bit operator",
+            help="use `nl.add`, `nl.subtract`, `nl.multiply`, `nl.maximum`, `nl.minimum`, "
+            "a logical or a bit operator",
         ),
         rule(
             "ONKI205",
@@ -103,9 +104,9 @@ def tensor_reduce(
 ) -> None:
     """Reduce the trailing free axes of `data` with `op` into `dst`, `[P<=128, what is left]`.
 
-    `axis` is an int or a sequence of ints, the last axes of the tile, never axis 0. Arithmetic in float32, one
-    rounding to `dst.dtype`; `negate` multiplies the result by -1. Bit operators take integers and see bits.
-    A fold by `nl.subtract` is the first element less all others (derived).
+    `axis` is an int or a sequence of ints, the last axes of the tile, never axis 0. Arithmetic in float32,
+    one rounding to `dst.dtype`; `negate` multiplies the result by -1. Bit operators take integers and see
+    bits. A fold by `nl.subtract` is the first element less all others (derived).
 
     Errors: ONKI201, ONKI202, ONKI205, ONKI206. Source: nki/api/nki/isa/__init__.py:1161.
     """

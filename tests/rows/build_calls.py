@@ -1,0 +1,248 @@
+"""Turns a sample of a row, a dictionary of arguments, into the source text of a kernel and into the kernel.
+
+The kernel allocates every tile, fills it with its data (PSUM by way of SBUF), makes the one call, which stands
+on one line of its own, and returns every operand that the call writes, whole.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from opennki import nki
+from opennki.frontend.kernel import Kernel
+from opennki.ir.types import Engine, Layout, Space
+from opennki.isa.define import Access, Call, Role, Row
+from opennki.isa.enums import DgeMode, MatmulPerfMode, OobMode, ReduceCmd
+from opennki.isa.layout import TileLayout
+from opennki.isa.operators import Operator
+from opennki.isa.samples import TileSpec
+from opennki.targets import Target
+from tests.rows.conversions import PACKED
+from tests.rows.edge_values import fill
+
+nisa: Any = import_module("opennki.nki.isa")
+nl: Any = import_module("opennki.nki.language")
+
+Array = np.ndarray[Any, Any]
+Arguments = Mapping[str, Any]
+
+_ENUMS = {
+    Engine: "engine",
+    ReduceCmd: "reduce_cmd",
+    DgeMode: "dge_mode",
+    OobMode: "oob_mode",
+    MatmulPerfMode: "matmul_perf_mode",
+}
+
+
+class BuiltCall(Struct, frozen=True):
+    """A kernel made of one call: its text, the call's line in it, and what the kernel takes."""
+
+    kernel: Kernel
+    source: str
+    file: str
+    line: int
+    inputs: tuple[Array, ...]
+
+
+def build(
+    row: Row, arguments: Arguments, *, name: str = "", filled: bool = True, fresh: bool = False
+) -> BuiltCall:
+    """Return the kernel of one call of `row`.
+
+    `filled`: tiles get data; a call that is refused needs none. `fresh`: PSUM tiles that the call writes get
+    none, so that it finds them unwritten. `name` names the kernel, its file and its first line.
+    """
+    lines = _Lines(row, arguments, filled, fresh)
+    body = list(lines.body())
+    kernel = name or row.name
+    header = ["@nki.jit", f"def kernel({', '.join(lines.inputs)}):"]
+    source = "\n".join([*header, *(f"    {line}" for line in body)]) + "\n"
+    file = f"{kernel}.py"
+    return BuiltCall(
+        kernel=_load(source, file),
+        source=source,
+        file=file,
+        line=len(header) + 1 + body.index(lines.call()),
+        inputs=tuple(lines.inputs.values()),
+    )
+
+
+def _load(source: str, file: str) -> Kernel:
+    """Run the source text and return its kernel. Messages find the lines as they do in a file."""
+    path = f"/kernels/{file}"
+    linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
+    scope: dict[str, Any] = {"nki": nki, "nisa": nisa, "nl": nl}
+    exec(compile(source, path, "exec"), scope)
+    kernel: Kernel = scope["kernel"]
+    return kernel
+
+
+class _Lines:
+    """Writes the lines of one kernel. State: the inputs found so far, by parameter name, with their data."""
+
+    def __init__(self, row: Row, arguments: Arguments, filled: bool, fresh: bool) -> None:
+        self.row = row
+        self.arguments = arguments
+        self.filled = filled
+        self.fresh = fresh
+        self.inputs: dict[str, Array] = {}
+        self.attrs = _decoded(row, arguments)
+
+    def body(self) -> Iterator[str]:
+        tiles = {role.name: value for role in self.row.roles if (value := self._tile(role)) is not None}
+        for name, spec in tiles.items():
+            yield from self._made(self._role(name), spec)
+        yield self.call()
+        outputs = []
+        for name, spec in tiles.items():
+            if self._role(name).access(self.attrs) is not Access.READ:
+                outputs.append(name if not spec.space.is_on_chip else f"{name}_out")
+                yield from _brought_back(name, spec)
+        yield f"return {', '.join(outputs)}"
+
+    def call(self) -> str:
+        """The line of the call itself."""
+        given = [f"{name}={_spelled(name, value)}" for name, value in self.arguments.items()]
+        return f"nisa.{self.row.name}({', '.join(given)})"
+
+    def _role(self, name: str) -> Role:
+        return next(role for role in self.row.roles if role.name == name)
+
+    def _tile(self, role: Role) -> TileSpec | None:
+        value = self.arguments.get(role.name)
+        return value if isinstance(value, TileSpec) else None
+
+    def _made(self, role: Role, spec: TileSpec) -> Iterator[str]:
+        """Lines that allocate a tile and give it its data."""
+        access = role.access(self.attrs)
+        name = role.name
+        if not spec.space.is_on_chip and access is Access.READ:
+            self._input(name, spec)
+            if _needs_view(spec):
+                yield f"{name} = {name}.view({_dtype(spec)})"
+            return
+        yield _allocation(name, spec, spec.space)
+        is_fresh = self.fresh and spec.space is Space.psum and access is not Access.READ
+        if not self.filled or is_fresh:
+            return
+        self._input(f"{name}_in", spec)
+        view = f"{name}_in.view({_dtype(spec)})" if _needs_view(spec) else f"{name}_in"
+        if spec.space is Space.psum:
+            yield _allocation(f"{name}_row", spec, Space.sbuf)
+            yield f"nisa.dma_copy(dst={name}_row, src={view})"
+            yield f"nisa.tensor_copy(dst={name}, src={name}_row)"
+        else:
+            yield f"nisa.dma_copy(dst={name}, src={view})"
+
+    def _input(self, name: str, spec: TileSpec) -> None:
+        self.inputs[name] = _contents(spec, len(self.inputs))
+
+
+def _brought_back(name: str, spec: TileSpec) -> Iterator[str]:
+    """Lines that copy a written tile into an output of its own."""
+    if not spec.space.is_on_chip:
+        return
+    source = name
+    yield _allocation(f"{name}_out", spec, Space.shared_hbm)
+    if spec.space is Space.psum:
+        source = f"{name}_copy"
+        yield _allocation(source, spec, Space.sbuf)
+        yield f"nisa.tensor_copy(dst={source}, src={name})"
+    yield f"nisa.dma_copy(dst={name}_out, src={source})"
+
+
+def _allocation(name: str, spec: TileSpec, space: Space) -> str:
+    return f"{name} = nl.ndarray({spec.shape!r}, dtype={_dtype(spec)}, buffer=nl.{space.value})"
+
+
+def _dtype(spec: TileSpec) -> str:
+    return "nl.bool_" if spec.dtype == "bool" else f"nl.{spec.dtype}"
+
+
+def _needs_view(spec: TileSpec) -> bool:
+    """True for element types that no NumPy array has: they come in as others of their width."""
+    return spec.dtype == "tfloat32" or (spec.dtype in PACKED and spec.dtype.endswith("x4"))
+
+
+def _contents(spec: TileSpec, seed: int) -> Array:
+    if spec.dtype in PACKED:
+        kind = PACKED[spec.dtype]
+        numbers = np.random.default_rng(seed).integers(0, 2 ** (8 * kind.itemsize), spec.shape)
+        return np.asarray(numbers).astype(f"u{kind.itemsize}").view(kind)
+    return np.asarray(fill(spec.dtype, spec.shape, seed))
+
+
+def _spelled(name: str, value: Any) -> str:
+    """Spell an argument as a kernel author writes it."""
+    if isinstance(value, TileSpec):
+        if value.window is None:
+            return name
+        parts = [f"{a}:{b}" + (f":{step}" if step != 1 else "") for a, b, step in value.window]
+        return f"{name}[{', '.join(parts)}]"
+    if isinstance(value, Operator):
+        return f"nl.{value.name}"
+    if isinstance(value, Enum):
+        return f"nisa.{_ENUMS[type(value)]}.{value.name}"
+    if isinstance(value, float) and not np.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+# ------------------------------------------------------------------------------ calls without a kernel
+
+
+def _decoded(row: Row, arguments: Arguments) -> dict[str, Any]:
+    """The attributes of a call as checks and costs see them: decoded, absent ones by their default."""
+    from opennki.isa.attributes import KINDS
+
+    found = {}
+    for attribute in row.attributes:
+        kind = KINDS[attribute.annotation]
+        default = row.signature.parameters[attribute.name].default
+        found[attribute.name] = kind.decode(kind.canonical(arguments.get(attribute.name, default)))
+    return found
+
+
+def layout_of(spec: TileSpec) -> TileLayout:
+    """Return the layout of a tile as a trace would make it."""
+    window = spec.window or tuple((0, count, 1) for count in spec.shape)
+    strides = [1] * len(spec.shape)
+    for i in range(len(spec.shape) - 2, -1, -1):
+        strides[i] = strides[i + 1] * spec.shape[i + 1]
+    pattern = tuple(
+        (stride * step, -(-(end - start) // step))
+        for stride, (start, end, step) in zip(strides, window, strict=True)
+    )
+    partition = window[0][0] if spec.space.is_on_chip else 0
+    return TileLayout(0, Layout(spec.space, spec.dtype, pattern, partition), strides[0])
+
+
+def call_of(row: Row, arguments: Arguments, target: Target, degree: int = 1) -> Call:
+    """Return the facts of a call, without a kernel: what checks and costs are functions of."""
+    operands: dict[str, Any] = {}
+    for role in row.roles:
+        value = arguments.get(role.name, row.signature.parameters[role.name].default)
+        operands[role.name] = layout_of(value) if isinstance(value, TileSpec) else value
+    engine = arguments.get("engine", Engine.unknown) if row.selects_engine else Engine.unknown
+    return Call(row, operands, _decoded(row, arguments), engine, target, degree)
+
+
+# ------------------------------------------------------------------------------------------- comparing
+
+
+def flat(result: Any) -> list[Array]:
+    """Return the arrays of a kernel's result."""
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def raw(arrays: list[Array]) -> list[tuple[tuple[int, ...], str, bytes]]:
+    """Return shape, dtype and bytes of arrays, so that NaNs and signed zeros compare as what they are."""
+    return [(array.shape, str(array.dtype), np.ascontiguousarray(array).tobytes()) for array in arrays]
