@@ -15,7 +15,7 @@ def fold(picture: Any) -> Any:
     """Fold the tones of a picture at middle grey, so that black turns white too, and draw its edges.
 
     `picture` is `[height, width]`, from 0 (black) to 1 (white), and so is the result. The number of cores
-    must divide the height.
+    must divide the height; the width is two at least.
     """
     height, width = picture.shape
     rows = height // nl.num_programs(0)

@@ -53,14 +53,14 @@ def loaded(data: bytes) -> KernelArtifact | None:
 
 
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_a_changed_file_is_an_error_or_the_same_artifact(seed: int) -> None:
     found = loaded(changed(SOUND, random.Random(seed)))
     assert found is None or found == artifact()
 
 
 @given(st.integers(0, 1 << 32), st.sampled_from(sorted(PARTS)))
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_changed_parts_with_digests_that_match_are_an_error_or_sound(seed: int, name: str) -> None:
     parts = {**PARTS, name: changed(PARTS[name], random.Random(seed))}
     said = {"kernel": "fold", "lnc": 2, "target": "trn2"}
@@ -69,7 +69,7 @@ def test_changed_parts_with_digests_that_match_are_an_error_or_sound(seed: int, 
 
 
 @given(st.integers(0, 1 << 32))
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_changed_bytes_of_a_program_are_malformed_or_canonical(seed: int) -> None:
     data = changed(PROGRAM, random.Random(seed))
     try:

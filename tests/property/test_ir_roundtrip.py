@@ -14,19 +14,13 @@ from tests.property.ir_strategies import FACTS, artifacts, programs
 
 
 @given(programs())
-@settings(max_examples=100)
-def test_bytes_give_the_program_back(program: Program) -> None:
+@settings(max_examples=80)
+def test_bytes_and_text_give_the_program_back(program: Program) -> None:
     data = encode_program(program)
     # Bytes, not records, are compared: NaN differs from itself and 0.0 equals -0.0.
     assert encode_program(decode_program(data)) == data
-
-
-@given(programs())
-@settings(max_examples=100)
-def test_the_text_gives_the_program_back(program: Program) -> None:
-    text = print_program(program, FACTS)
-    assert encode_program(parse_program(text, FACTS)) == encode_program(program)
-    assert encode_program(parse_program(print_program(program, {}), {})) == encode_program(program)
+    assert encode_program(parse_program(print_program(program, FACTS), FACTS)) == data
+    assert encode_program(parse_program(print_program(program, {}), {})) == data
 
 
 @given(artifacts())
@@ -40,14 +34,10 @@ def test_bytes_and_text_give_the_artifact_back(artifact: KernelArtifact) -> None
     parsed = parse_artifact(text, FACTS)
     assert encode_artifact(parsed) == parts
     assert print_artifact(parsed, FACTS) == text
-
-
-@given(artifacts())
-@settings(max_examples=40)
-def test_the_verifier_takes_whatever_decodes(artifact: KernelArtifact) -> None:
-    violations = verify(artifact, FACTS)
-    assert {violation.core for violation in violations} <= {-1, 0, 1}
-    assert verify(artifact, {}) != [] or not any(program.body for program in artifact.programs)
+    # The verifier takes whatever decodes, sound or not.
+    assert {violation.core for violation in verify(artifact, FACTS)} <= {-1, 0, 1}
+    unknown = [v for v in verify(artifact, {}) if v.invariant == "rows_known"]
+    assert len(unknown) == sum(len(program.opcodes) for program in artifact.programs)
 
 
 @given(
@@ -55,7 +45,7 @@ def test_the_verifier_takes_whatever_decodes(artifact: KernelArtifact) -> None:
     st.integers(0, 700),
     st.lists(st.tuples(st.integers(-8, 130), st.integers(1, 5)), max_size=4).map(tuple),
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_slices_mean_exactly_their_pattern(
     shape: tuple[int, ...], offset: int, pattern: tuple[tuple[int, int], ...]
 ) -> None:
@@ -65,7 +55,7 @@ def test_slices_mean_exactly_their_pattern(
 
 
 @given(st.data(), st.lists(st.integers(1, 6), max_size=4).map(tuple))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_whatever_slices_give_is_written_as_slices(data: st.DataObject, shape: tuple[int, ...]) -> None:
     def axis(size: int) -> st.SearchStrategy[int | tuple[int, int, int]]:
         ranges = st.tuples(st.integers(0, size - 1), st.integers(1, size), st.integers(1, size))

@@ -1,7 +1,7 @@
 """Turns a sample of a row, a dictionary of arguments, into the source text of a kernel and into the kernel.
 
-The kernel allocates every tile, fills it with its data (PSUM by way of SBUF), makes the one call, which stands
-on one line of its own, and returns every operand that the call writes, whole.
+The kernel allocates every tile, fills it with its data (PSUM by way of SBUF), makes the call on one line
+of its own, and returns every operand that the call writes, whole.
 """
 
 from __future__ import annotations

@@ -82,8 +82,16 @@ def _allocate(spec: TileSpec, source: Any, is_written: bool) -> Any:
         return made
     staging = nl.ndarray(spec.shape, dtype=_dtype(spec.dtype), buffer=nl.sbuf)
     nisa.dma_copy(dst=staging, src=source)
-    nisa.tensor_copy(dst=made, src=staging)
+    _copy_columns(made, staging)
     return made
+
+
+def _copy_columns(dst: Any, src: Any) -> None:
+    """Copy on chip, at most as many columns at a time as one access of PSUM takes."""
+    width = dst.shape[-1]
+    for begin in range(0, width, PSUM_COLUMNS):
+        columns = slice(begin, min(begin + PSUM_COLUMNS, width))
+        nisa.tensor_copy(dst=dst[..., columns], src=src[..., columns])
 
 
 def _bring_back(spec: TileSpec, tile: Any) -> Any:
@@ -92,9 +100,7 @@ def _bring_back(spec: TileSpec, tile: Any) -> Any:
     out = nl.ndarray(spec.shape, dtype=_dtype(spec.dtype), buffer=nl.shared_hbm)
     if spec.space == "psum":
         staging = nl.ndarray(spec.shape, dtype=_dtype(spec.dtype), buffer=nl.sbuf)
-        for begin in range(0, spec.shape[-1], PSUM_COLUMNS):
-            columns = slice(begin, min(begin + PSUM_COLUMNS, spec.shape[-1]))
-            nisa.tensor_copy(dst=staging[..., columns], src=tile[..., columns])
+        _copy_columns(staging, tile)
         tile = staging
     nisa.dma_copy(dst=out, src=tile)
     return out

@@ -126,7 +126,7 @@ def test_a_device_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo()
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize("step", ["open", "fsync", "replace"])
 def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     path = tmp_path / "a.nka"
     path.write_bytes(b"old")
@@ -264,4 +264,4 @@ def test_damage_names_the_invariant_and_what_else_is_broken() -> None:
 
 def test_an_instruction_of_no_row_is_damage() -> None:
     found = error_of(lambda: artifact_of(artifact_bytes(artifact()), "a.nka", {}))
-    assert found.message == "`a.nka` is damaged: core 0: instruction 0 (`move`) is no known instruction"
+    assert found.message == "`a.nka` is damaged: core 0: opcode 0 (`move`) is no known instruction"

@@ -76,7 +76,7 @@ def test_a_refusal_names_the_line_of_the_script(run: Run) -> None:
     assert "  called from wide.py:4:1 in `<module>`\n" in err
 
 
-def test_a_warning_points_at_the_script_and_is_said_once(run: Run) -> None:
+def test_a_warning_points_at_the_script(run: Run) -> None:
     lines = [
         "import numpy as np",
         "from k import half",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from opennki.analyse import coverage as coverage_module
 from opennki.analyse import stores
@@ -17,7 +18,18 @@ from opennki.analyse.regions import Boxes, Grid, describe, normal, part_of, perc
 from opennki.diag import Severity
 from opennki.diag.render import render_text
 from opennki.ir.program import steps_of
-from opennki.ir.types import Index, IndexKind, Input, KernelArtifact, Origin, Output, Register, Space, View
+from opennki.ir.types import (
+    Constant,
+    Index,
+    IndexKind,
+    Input,
+    KernelArtifact,
+    Origin,
+    Output,
+    Register,
+    Space,
+    View,
+)
 from tests.golden_file import Golden
 from tests.unit.build_programs import ProgramBuilder, artifact, split, whole
 
@@ -339,9 +351,17 @@ def test_a_tensor_returned_twice_is_covered_once() -> None:
     assert [tensor.name for tensor in coverage(twice).tensors] == ["out"]
 
 
-def artifact_with_outputs(made: KernelArtifact, outputs: list[Output]) -> KernelArtifact:
-    from msgspec.structs import replace
+def test_a_returned_constant_holds_its_bytes() -> None:
+    builder = ProgramBuilder()
+    table = builder.tensor("table", (4, 8), origin=Origin.constant)
+    made = artifact(builder, outputs=[whole(table)])
+    constant = Constant("table", "table", (4, 8), "float32", "0" * 64)
+    made = replace(made, signature=replace(made.signature, constants=(constant,)))
+    assert coverage(made).tensors == ()
+    assert findings(made) == []
 
+
+def artifact_with_outputs(made: KernelArtifact, outputs: list[Output]) -> KernelArtifact:
     return replace(made, signature=replace(made.signature, outputs=tuple(outputs)))
 
 
@@ -401,8 +421,6 @@ def test_a_loss_that_an_index_decides() -> None:
 
 
 def artifact_with_programs(made: KernelArtifact, first: object) -> KernelArtifact:
-    from msgspec.structs import replace
-
     return replace(made, programs=(first, *made.programs[1:]))
 
 
@@ -461,8 +479,6 @@ def test_the_numbers_of_a_finding() -> None:
     ],
 )  # fmt: skip
 def test_the_hint_at_a_fixed_shard(share: slice, target: str, hint: str | None) -> None:
-    from msgspec.structs import replace
-
     (found,) = findings(replace(split(shares=[share]), target=target))
     (help,) = found.help
     if hint is None:

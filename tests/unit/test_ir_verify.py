@@ -177,6 +177,13 @@ TABLES: list[tuple[str, Change, str, int, str]] = [
         "buffer 4 (`sum`) of shape [128, 64] starts at partition 1",
     ),
     (
+        "unknown row",
+        lambda p: replace(p, opcodes=(*p.opcodes, "shift")),
+        "rows_known",
+        4,
+        "opcode 4 (`shift`) is no known instruction",
+    ),
+    (
         "opcode twice",
         lambda p: replace(p, opcodes=(*p.opcodes, "move")),
         "tables_interned",
@@ -315,13 +322,6 @@ TABLES: list[tuple[str, Change, str, int, str]] = [
 
 TILE = View(3, 0, 0)
 CODE: list[tuple[str, Change, str, int, str]] = [
-    (
-        "unknown row",
-        lambda p: replace(p, opcodes=("shift", *p.opcodes[1:])),
-        "operands_match_row",
-        0,
-        "instruction 0 (`shift`) is no known instruction",
-    ),
     (
         "too few",
         item(0, operands=(TILE,)),

@@ -67,12 +67,16 @@ Stores = dict[str, list[Store]]
 
 
 def subjects(artifact: KernelArtifact) -> Iterator[Subject]:
-    """Yield the outputs of an artifact that have a buffer of their own, then the inputs that it writes."""
+    """Yield the outputs of an artifact that have a buffer of their own, then the inputs that it writes.
+
+    A returned constant holds its bytes from the start.
+    """
     signature = artifact.signature
+    constants = {constant.key for constant in signature.constants}
     seen = set()
     for output in signature.outputs:
         place = (output.key, output.dtype, output.offset, output.pattern)
-        if output.alias < 0 and place not in seen:
+        if output.alias < 0 and output.key not in constants and place not in seen:
             seen.add(place)
             yield Subject(output.name, output.key, output.dtype, output.offset, output.pattern, False)
     for tensor in signature.inputs:

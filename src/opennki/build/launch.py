@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from opennki.build.findings import warn
 from opennki.build.pipeline import bake
 from opennki.build.places import call_location
 from opennki.diag import fail
+from opennki.diag.say import warn
 from opennki.frontend.kernel import Kernel
 from opennki.frontend.trace import Argument, bind_arguments, trace_program
 from opennki.graph import Graph, KernelCall

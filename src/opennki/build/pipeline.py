@@ -9,10 +9,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from opennki.build.executable import Executable
-from opennki.build.findings import warn
 from opennki.build.places import Caller, python_call
 from opennki.build.tracing import trace_call
 from opennki.diag import Diagnostic, Severity, error, fail
+from opennki.diag.say import warn
 from opennki.frontend.kernel import Kernel
 from opennki.graph import Graph, KernelCall, facts_of
 from opennki.ir.types import KernelArtifact

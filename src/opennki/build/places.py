@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-import sys
-from types import FrameType, TracebackType
+from collections.abc import Callable
+from types import TracebackType
 
 from msgspec import Struct
 
 from opennki.diag import Location
+from opennki.diag.say import caller
 from opennki.ir.location import locate
 
 __all__ = [
     "COMMAND_LINE",
     "Caller",
     "call_location",
-    "caller",
     "is_ours",
     "is_users",
     "python_call",
     "raised_at",
 ]
 
+_PYTHON = os.path.join(os.path.dirname(os.__file__), "")
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
@@ -44,14 +45,6 @@ def python_call() -> Caller:
     return Caller(place=call_location())
 
 
-def caller() -> FrameType | None:
-    """Return the innermost frame that is not ours: the user's line."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_package(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame
-
-
 def call_location() -> Location | None:
     """Return the place in the user's source that called us."""
     frame = caller()
@@ -59,8 +52,8 @@ def call_location() -> Location | None:
 
 
 def is_ours(raised: BaseException) -> bool:
-    """True if `raised` left a function of ours rather than the user's code or a library that it calls."""
-    found = _innermost(raised.__traceback__, of_user=False)
+    """True if `raised` left a function of ours, or a library that we called, and not the user's code."""
+    found = _innermost(raised.__traceback__, lambda name: _is_package(name) or _is_users_own(name))
     return found is not None and _is_package(found.tb_frame.f_code.co_filename)
 
 
@@ -71,14 +64,14 @@ def raised_at(raised: BaseException) -> Location | None:
         text = (raised.text or "").rstrip("\r\n")
         file = os.path.basename(raised.filename)
         return Location(file, raised.lineno, raised.lineno, column, column + 1, "<module>", text)
-    found = _innermost(raised.__traceback__, of_user=True)
+    found = _innermost(raised.__traceback__, _is_users_own)
     return None if found is None else locate(found.tb_frame.f_code, found.tb_lasti)
 
 
-def _innermost(step: TracebackType | None, *, of_user: bool) -> TracebackType | None:
+def _innermost(step: TracebackType | None, matches: Callable[[str], bool]) -> TracebackType | None:
     found = None
     while step is not None:
-        if not of_user or _is_written_here(step.tb_frame.f_code.co_filename):
+        if matches(step.tb_frame.f_code.co_filename):
             found = step
         step = step.tb_next
     return found
@@ -93,6 +86,6 @@ def is_users(filename: str) -> bool:
     return not (_is_package(filename) or filename.startswith("<frozen"))
 
 
-def _is_written_here(filename: str) -> bool:
-    """True for the user's own code, a library that it calls left out."""
-    return is_users(filename) and "site-packages" not in filename
+def _is_users_own(filename: str) -> bool:
+    """True for the user's code; libraries and Python's own modules are left out."""
+    return is_users(filename) and "site-packages" not in filename and not filename.startswith(_PYTHON)

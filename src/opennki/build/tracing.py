@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import opennki.build.hooks  # noqa: F401  # an artifact can be saved
-from opennki.build.findings import warn
 from opennki.build.places import Caller, python_call
+from opennki.diag.say import warn
 from opennki.frontend.kernel import Kernel, as_kernel
 from opennki.frontend.trace import bind_arguments, trace_program
 from opennki.graph import KernelCall

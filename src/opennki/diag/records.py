@@ -100,7 +100,7 @@ class OpenNkiError(Exception):
 
 
 class OpenNkiUsageError(OpenNkiError, ValueError):
-    """The call itself is wrong (family 0): a malformed spec, an unknown target, a degree that is no number."""
+    """The call itself is wrong (family 0): a malformed spec, an unknown target, a wrong degree."""
 
 
 class OpenNkiWarning(UserWarning):

@@ -35,7 +35,7 @@ def fill_value(info: DTypeInfo) -> Any:
 
 def round_tf32(value: Array) -> Array:
     """Round float32 to the 10 mantissa bits of tfloat32, to nearest even; NaN and infinities stay."""
-    bits = np.ascontiguousarray(value).view(np.uint32)
+    bits = np.asarray(value).view(np.uint32)
     odd = (bits >> np.uint32(13)) & np.uint32(1)
     rounded = (bits + np.uint32(0xFFF) + odd) & np.uint32(0xFFFFE000)
     return np.where(np.isfinite(value), rounded.view(np.float32), value)

@@ -164,7 +164,7 @@ class _Allocation:
         if byte < 0 or byte + needed > limit:
             self.refuse(
                 "ONKI211",
-                f"{place} plus {needed} bytes ends at byte {byte + needed}, a {space.name} partition of "
+                f"{place} plus {needed} bytes ends at byte {byte + needed}, a partition of {space.name} on "
                 f"{target.name} has {limit}",
                 help=f"place the tile at or below byte {max(limit - needed, 0)}",
                 needed=needed,

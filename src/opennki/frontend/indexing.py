@@ -104,6 +104,7 @@ def _slice(name: str, item: slice, axis: int, size: int, on_chip: bool) -> tuple
             "ONKI210",
             f"partitions are taken one by one, got a step of {step} on axis 0 of `{name}`",
             "move the rows together with `nisa.dma_copy` first",
+            rule="GEN-05",
         )
     return low, -(-(high - low) // step), step
 

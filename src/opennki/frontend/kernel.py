@@ -96,7 +96,8 @@ def as_kernel(value: object) -> Kernel:
         return value
     if callable(value) and hasattr(value, "__name__"):
         return Kernel(value)
-    fail("ONKI104", kernel="?", got=f"an object of type `{type(value).__name__}`", argument="the kernel")
+    kind = type(value).__name__
+    fail("ONKI006", problem=f"a kernel is a function, got an object of type `{kind}`", help=["pass a function"])
 
 
 @overload

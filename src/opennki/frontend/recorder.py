@@ -296,6 +296,10 @@ class TraceRecorder:
             self._said.add(key)
             self.findings.append(finding)
 
+    def owns(self, tile: Any) -> bool:
+        """True if the tile belongs to this trace."""
+        return tile.handle.recorder is self
+
     def depend(self, instruction: Instruction, producer: Instruction) -> None:
         """Note that `instruction` runs after `producer`."""
         self._edges.append((instruction, producer))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from opennki.diag import error, fail
+from opennki.diag.say import warn
 from opennki.execute.machine import Machine
 from opennki.execute.memory import Arena, Storage, new_storage
 from opennki.execute.numpy import run_cores
@@ -20,7 +21,7 @@ from opennki.frontend.agree import check_agreement, diverged
 from opennki.frontend.kernel import Kernel, as_kernel
 from opennki.frontend.recorder import BufferHandle, TraceRecorder
 from opennki.frontend.results import Results, collect_results
-from opennki.frontend.trace import Argument, bind_arguments, input_key, run_traced
+from opennki.frontend.trace import Argument, all_findings, bind_arguments, input_key, run_traced
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.location import kernel_location, source_root
 from opennki.ir.types import Buffer, Instruction, Origin, Output, Space, Structure, View
@@ -197,6 +198,7 @@ def _simulate(
     first = results[0]
     if not first.outputs and not launch.written:
         fail("ONKI106", at=where, kernel=kernel.name)
+    warn(all_findings(recorders))
     _write_back(launch, arguments, kernel)
     return restructure(first.returns, [_output(output, launch, arguments) for output in first.outputs])
 

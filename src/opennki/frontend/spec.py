@@ -11,6 +11,7 @@ from opennki.ir.dtypes import canonical
 
 __all__ = ["Spec", "is_spec_text", "parse_spec"]
 
+_START = re.compile(r"\s*([A-Za-z_]\w*)\s*\[")
 _TEXT = re.compile(r"\s*([A-Za-z_]\w*)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]\s*")
 
 
@@ -46,8 +47,8 @@ class Spec(Struct, frozen=True):
 
 
 def is_spec_text(text: str) -> bool:
-    """Return True for text of the form `dtype[sizes]` with a dtype of NKI."""
-    found = _TEXT.fullmatch(text)
+    """Return True for text that begins like a spec: a dtype of NKI and an opening bracket."""
+    found = _START.match(text)
     return found is not None and canonical(found.group(1)) is not None
 
 

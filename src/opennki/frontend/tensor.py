@@ -519,6 +519,7 @@ class NkiTensor:
                 f"offset {self.access.offset}",
             ),
             help=(problem.help,) if problem.help else (),
+            rule=problem.rule,
             says=str(problem),
         )
 

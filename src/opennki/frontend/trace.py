@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from opennki.diag import Diagnostic, Label, Location, fail
 from opennki.frontend.agree import check_agreement
 from opennki.frontend.allocate import whole_tensor
-from opennki.frontend.kernel import Kernel, as_kernel
+from opennki.frontend.kernel import Kernel
 from opennki.frontend.recorder import TraceRecorder, call_kernel
 from opennki.frontend.results import collect_results
 from opennki.frontend.spec import Spec, is_spec_text, parse_spec
@@ -22,10 +22,9 @@ from opennki.ir.location import kernel_location, source_root
 from opennki.ir.types import Input, KernelArtifact, Origin, Signature, Space, View
 from opennki.isa.recorder import CURRENT
 from opennki.isa.table import TABLE
-from opennki.settings import check_degree, kernel_degree, target_setting
 from opennki.targets import Target
 
-__all__ = ["Argument", "bind_arguments", "run_traced", "trace", "trace_program"]
+__all__ = ["Argument", "bind_arguments", "run_traced", "trace_program"]
 
 
 class Argument(Struct, frozen=True):
@@ -34,31 +33,6 @@ class Argument(Struct, frozen=True):
     name: str
     spec: Spec
     array: Any = None
-
-
-def trace(
-    kernel: Kernel | Callable[..., Any],
-    *specs: object,
-    lnc: object = None,
-    target: str | None = None,
-    **values: object,
-) -> KernelArtifact:
-    """Return the artifact of `kernel`, traced once for each core of its degree.
-
-    A spec is an array, a `Spec` or text such as "bfloat16[128,512]"; any other argument reaches the kernel as
-    it is. The degree is the bracket's, `lnc`, the environment's or 1; the target is `target`, the
-    environment's or trn3. Errors: ONKI001, ONKI002, ONKI006, ONKI301, NCC_EARG001 before the kernel runs;
-    then what its instructions and its return value break.
-
-    >>> import nki, nki.language as nl, nki.isa as nisa  # doctest: +SKIP
-    >>> opennki.trace(kernel, "float32[128,512]", lnc=2, target="trn2")  # doctest: +SKIP
-    """
-    found = as_kernel(kernel)
-    chip = target_setting(target)
-    degree = kernel_degree(found.degree, lnc, chip, found.name, at=kernel_location(found.function))
-    check_degree(degree, chip)
-    args, kwargs, arguments = bind_arguments(found, specs, values, texts=True)
-    return trace_program(found, args, kwargs, arguments, degree.value, chip.value)
 
 
 class _Slot(Struct, frozen=True):
@@ -272,11 +246,11 @@ def trace_program(
         location=where,
         signature=Signature(inputs=inputs, constants=(), outputs=outputs, returns=returns),
         programs=programs,
-        findings=_findings(recorders),
+        findings=all_findings(recorders),
     )
 
 
-def _findings(recorders: Sequence[TraceRecorder]) -> tuple[Diagnostic, ...]:
+def all_findings(recorders: Sequence[TraceRecorder]) -> tuple[Diagnostic, ...]:
     """The warnings of all cores, one for each place."""
     found: dict[tuple[str, str | None, Location | None], Diagnostic] = {}
     for recorder in recorders:

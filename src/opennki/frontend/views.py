@@ -32,10 +32,11 @@ Pattern = Sequence[str | Sequence[str]]
 class ViewError(Exception):
     """A view that cannot be. `code` is the diagnostic's, the text its headline, `help` its fix."""
 
-    def __init__(self, code: str, says: str, help: str = "") -> None:
+    def __init__(self, code: str, says: str, help: str = "", rule: str | None = None) -> None:
         super().__init__(says)
         self.code = code
         self.help = help
+        self.rule = rule
 
 
 def contiguous_strides(shape: Sequence[int]) -> Shape:

@@ -69,7 +69,7 @@ _BY_STORAGE: dict[np.dtype[Any], str] = {
 
 
 def canonical(dtype: object) -> str | None:
-    """Return the NKI name of `dtype` (a name, a NumPy dtype or scalar type), or None when NKI has no such type.
+    """Return the NKI name of `dtype` (a name, a NumPy dtype or scalar type), None if NKI has no such type.
 
     >>> canonical("bfloat16"), canonical("bool_"), canonical("float64")
     ('bfloat16', 'bool', None)

@@ -304,7 +304,7 @@ def _view(subject: _Subject, view: View) -> str:
         index = view.index.kind
         text += _index(subject, view.index)
     usual = default_layout(buffer, layout.dtype, view.offset, layout.pattern, index)
-    return text + _unusual(layout, usual)
+    return text if layout == usual else text + _unusual(layout, usual)
 
 
 def _slice(one: Slice) -> str:
@@ -328,5 +328,4 @@ def _unusual(layout: Layout, usual: Layout) -> str:
         "bank": lambda one: one.bank_offset_bytes,
         "index": lambda one: one.index.value,
     }
-    unusual = [f"{name}={get(layout)}" for name, get in fields.items() if get(layout) != get(usual)]
-    return f"{{{', '.join(unusual)}}}" if unusual else ""
+    return f"{{{', '.join(f'{n}={get(layout)}' for n, get in fields.items() if get(layout) != get(usual))}}}"

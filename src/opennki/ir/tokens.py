@@ -20,15 +20,15 @@ MAX_DEPTH = 100
 """How deep braces and tuples nest at most."""
 
 _INTEGER_LIMIT = 1 << 64
+_BLANKS = " \t\r"
 _TOKEN = re.compile(
-    r"""
-      (?P<blank>[ \t\r]+)
-    | (?P<string>"(?:[^"\\]|\\.)*")
+    r"""[ \t\r]*(?:
+      (?P<string>"(?:[^"\\]|\\.)*")
     | (?P<float>-?[0-9]+(?:\.[0-9]+(?:e[+-]?[0-9]+)?|e[+-]?[0-9]+)|(?:-?inf|nan(?::[0-9a-f]{16})?)(?![\w./-]))
     | (?P<integer>-?[0-9]+)
     | (?P<word>[^\W\d][\w./-]*)
     | (?P<mark>\.\.|[][(){},:=%$@\#+;])
-    """,
+    )""",
     re.VERBOSE,
 )
 _WORD = re.compile(r"[^\W\d][\w./-]*")
@@ -94,13 +94,16 @@ def _malformed(number: int, text: str, column: int, end: int, reason: str) -> No
 def _split(number: int, text: str) -> list[Token]:
     tokens = []
     at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None or match.lastgroup is None:
-            _malformed(number, text, at, at + 1, f"`{text[at]}` means nothing here")
-        if match.lastgroup != "blank":
-            tokens.append(Token(match.lastgroup, match.group(), at))
+    for match in _TOKEN.finditer(text):
+        if match.start() != at or match.lastgroup is None:
+            break
+        kind = match.lastgroup
+        tokens.append(Token(kind, match[kind], match.start(kind)))
         at = match.end()
+    rest = text[at:].lstrip(_BLANKS)
+    if rest:
+        column = len(text) - len(rest)
+        _malformed(number, text, column, column + 1, f"`{rest[0]}` means nothing here")
     return tokens
 
 
@@ -158,10 +161,9 @@ class Cursor:
 
     def sees(self, text: str, ahead: int = 0) -> bool:
         """True if `text` is the next mark or word, or the one `ahead` of it."""
-        if self.at + ahead >= len(self.line.tokens):
-            return False
-        token = self.line.tokens[self.at + ahead]
-        return token.text == text and token.kind in ("mark", "word")
+        tokens = self.line.tokens
+        at = self.at + ahead
+        return at < len(tokens) and tokens[at].text == text and tokens[at].kind in ("mark", "word")
 
     def takes(self, text: str) -> bool:
         """Take the next mark or word if it is `text`, and say whether it was."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from opennki.diag import InternalError
 from opennki.ir.codec import encode_attributes
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.program import (
@@ -133,6 +134,14 @@ def partitions_legal(subject: Subject) -> Iterator[Violation]:
             yield subject.violation("partitions_legal", i, says)
 
 
+def rows_known(subject: Subject) -> Iterator[Violation]:
+    """Every row that the program names, used or not, is one of the instruction table."""
+    for i, row in enumerate(subject.rows):
+        if row is None:
+            says = f"opcode {i} (`{subject.program.opcodes[i]}`) is no known instruction"
+            yield subject.violation("rows_known", i, says)
+
+
 def tables_interned(subject: Subject) -> Iterator[Violation]:
     """No table holds an entry twice: equal programs have equal bytes, and the text form needs no numbers."""
     program = subject.program
@@ -246,6 +255,7 @@ TABLE_INVARIANTS: tuple[Invariant, ...] = (
     buffers_legal,
     layouts_legal,
     partitions_legal,
+    rows_known,
     tables_interned,
     locations_legal,
     loops_legal,
@@ -276,7 +286,7 @@ def operands_match_row(subject: Subject) -> Iterator[Violation]:
 def _mismatch(subject: Subject, i: Instruction) -> str | None:
     row = subject.rows[i.opcode]
     if row is None:
-        return "is no known instruction"
+        raise InternalError(f"`{subject.program.opcodes[i.opcode]}` has no row, although all rows are known")
     values = subject.program.attrs[i.attrs]
     if len(values) != len(row.attributes):
         return f"has {len(values)} attributes, its row has {len(row.attributes)}"

@@ -169,7 +169,7 @@ def _erfc_positive(x: Array) -> Array:
     scaled = a[6]
     for n in range(5, -1, -1):
         scaled = scaled * t + a[n]
-    return np.where(np.isnan(x), x, np.exp(-bounded * bounded) * scaled)
+    return np.where(np.isnan(x), x, np.where(x > _END, 0.0, np.exp(-bounded * bounded) * scaled))
 
 
 def _erf_small(x: Array) -> Array:

@@ -110,14 +110,18 @@ def equal_dtypes(rule_id: str, *roles: str, unless: Callable[[Call], bool] | Non
 
 
 def dtype_among(
-    rule_id: str, role: str, allowed: Callable[[Call], tuple[str, ...]] | tuple[str, ...]
+    rule_id: str,
+    role: str,
+    allowed: Callable[[Call], tuple[str, ...]] | tuple[str, ...],
+    *,
+    only_if: Callable[[Call], bool] | None = None,
 ) -> Check:
     """An operand's dtype is one of a list."""
 
     def test(call: Call) -> Numbers:
         layout = call.layout(role)
         names = allowed(call) if callable(allowed) else allowed
-        if layout is None or layout.dtype in names:
+        if layout is None or layout.dtype in names or (only_if is not None and not only_if(call)):
             return None
         return {"role": role, "dtype": layout.dtype, "allowed": " or ".join(names)}
 
@@ -192,28 +196,28 @@ def per_partition_column(
     rule_id: str,
     role: str,
     like: str,
-    dtype: str | None = None,
     only_if: Callable[[Call], bool] | None = None,
+    *,
+    number: bool = True,
 ) -> Check:
-    """An operand that is a tile has one element for each partition of another one, and perhaps one dtype."""
+    """An operand that is a tile has one element for each partition of another one. `number`: or is a number."""
 
     def test(call: Call) -> Numbers:
         layout = call.layout(role)
         if layout is None or (only_if is not None and not only_if(call)):
             return None
         partitions = call.tile(like).partitions
-        good = layout.partitions == partitions and layout.free_elements == 1
-        if good and (dtype is None or layout.dtype == dtype):
+        if layout.partitions == partitions and layout.free_elements == 1:
             return None
-        wanted = f"{dtype or 'a tile of shape '}[{partitions}, 1]"
-        return {"role": role, "wanted": wanted, "got": f"{layout.dtype}{list(layout.shape)}", "like": like}
+        return {"role": role, "wanted": [partitions, 1], "got": list(layout.shape), "like": like}
 
+    kinds = "a number or a tile" if number else "a tile"
     return rule(
-        "ONKI205" if dtype is None else "ONKI202",
+        "ONKI205",
         rule_id,
-        "`{instruction}` needs a number or {wanted} for `{role}`, got {got}",
+        f"`{{instruction}}` needs {kinds} {{wanted}} for `{{role}}`, got {{got}}",
         test,
-        help="pass a number, or a tile {wanted}: one value for each partition of `{like}`",
+        help=f"pass {kinds} {{wanted}}: one value for each partition of `{{like}}`",
     )
 
 
@@ -224,7 +228,7 @@ def one_of_engines(rule_id: str) -> Check:
         if call.engine is Engine.unknown or call.engine in call.row.engines:
             return None
         names = ", ".join(engine.name for engine in call.row.engines)
-        return {"engine": call.engine.name, "engines": names, "role": "engine"}
+        return {"engine": call.engine.name, "engines": names, "role": "engine", "rule": call.row.engine_rule}
 
     return rule(
         "ONKI206",

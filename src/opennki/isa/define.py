@@ -262,6 +262,8 @@ class Row:
         checks: tuple[Check, ...],
         since: int,
         since_rule: str,
+        space_rule: str,
+        engine_rule: str,
         state: State | None,
         sync: Sync | None,
         public: bool,
@@ -277,6 +279,8 @@ class Row:
         self.checks = checks
         self.since = since
         self.since_rule = since_rule
+        self.space_rule = space_rule
+        self.engine_rule = engine_rule
         self.state = state
         self.sync = sync
         self.public = public
@@ -365,6 +369,8 @@ def instruction(
     checks: tuple[Check, ...] = (),
     since: int = 2,
     since_rule: str = "",
+    space_rule: str = "GEN-SPACE",
+    engine_rule: str = "GEN-ENGINE",
     state: State | None = None,
     sync: Sync | None = None,
     public: bool = True,
@@ -374,6 +380,7 @@ def instruction(
 ) -> Callable[[Callable[P, None]], Emitter[P]]:
     """Make a row of the decorated function.
 
+    `since_rule`, `space_rule`, `engine_rule`: the ids of the rules on generation, memory spaces and engines.
     `engines` in order of preference; `choose` picks another one where the call leaves it open.
     `any_partition`: the start-partition rules of the compute engines do not hold (DMA).
     """
@@ -389,6 +396,8 @@ def instruction(
             checks=checks,
             since=since,
             since_rule=since_rule,
+            space_rule=space_rule,
+            engine_rule=engine_rule,
             state=state,
             sync=sync,
             public=public,

@@ -167,6 +167,7 @@ def _coerce_operands(
             for item in value:
                 if not isinstance(getattr(item, "layout", None), TileLayout):
                     reporter.wrong_kind(role.name, "a list of tensors", item)
+                reporter.check_owner(role.name, item)
             operands += [item.access for item in value]
             facts[role.name] = tuple(item.layout for item in value)
             continue
@@ -180,6 +181,7 @@ def _coerce_operands(
 def _coerce_operand(role: Role, value: Any, reporter: _Reporter) -> tuple[Any, Any]:
     layout = getattr(value, "layout", None)
     if isinstance(layout, TileLayout) and role.spaces:
+        reporter.check_owner(role.name, value)
         return value.access, layout
     if value is None and role.optional:
         return None, None
@@ -254,6 +256,19 @@ class _Reporter:
             if allocated is not None and allocated not in labels:
                 labels.append(allocated)
         return fields, notes, labels
+
+    def check_owner(self, role: str, tile: Any) -> None:
+        """Raise ONKI109 for a tile of another launch or another core."""
+        if self.recorder.owns(tile):
+            return
+        location, callers = self.recorder.place(self.recorder.locate(self.frame))
+        fail(
+            "ONKI109",
+            at=operand_label(location, role, f"`{role}` was made elsewhere"),
+            callers=callers,
+            core=self.recorder.core,
+            tensor=tile.name,
+        )
 
     def wrong_kind(self, role: str, expected: str, got: object) -> None:
         """Raise ONKI101 for an argument of a wrong kind."""

@@ -38,7 +38,12 @@ def _wrong_space(call: Call) -> Numbers:
     for role, name, layout in _roles(call):
         if layout.space not in role.spaces:
             allowed = " or ".join(sorted(space.value for space in role.spaces))
-            return {"role": name, "space": layout.space.value, "allowed": allowed}
+            return {
+                "role": name,
+                "space": layout.space.value,
+                "allowed": allowed,
+                "rule": call.row.space_rule,
+            }
     return None
 
 
@@ -115,9 +120,9 @@ def _too_wide(call: Call) -> Numbers:
     if call.row.any_partition:
         return None
     for name, layout in _on_chip(call):
+        if layout.space is Space.psum and call.engine is Engine.tensor:
+            continue  # its instructions have limits of their own
         limit = MAX_PSUM_FREE if layout.space is Space.psum else MAX_SBUF_FREE
-        if layout.space is Space.psum and layout.info.bytes < 4:
-            limit = limit * 4 // layout.info.bytes
         if layout.free_elements > limit:
             return {
                 "role": name,
@@ -157,7 +162,7 @@ def _indirect_too_old(call: Call) -> Numbers:
 GENERAL_CHECKS: tuple[Check, ...] = (
     rule(
         "ONKI201",
-        "GEN-14",
+        "GEN-SPACE",
         "`{instruction}` needs `{role}` in {allowed}, it is in {space}",
         _wrong_space,
         help="move `{role}` to {allowed} first",

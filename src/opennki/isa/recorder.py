@@ -46,6 +46,10 @@ class Recorder(Protocol):
         """Note a finding that is no error."""
         ...
 
+    def owns(self, tile: Any) -> bool:
+        """True if the tile belongs to this trace."""
+        ...
+
     def depend(self, instruction: Instruction, producer: Instruction) -> None:
         """Note that `instruction` runs after `producer`."""
         ...

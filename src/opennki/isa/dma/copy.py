@@ -55,6 +55,7 @@ def _packed_cast(call: Call) -> Numbers:
     dst=writes(HBM | SBUF, load=Load.RAW, shaped=True),
     src=reads(HBM | SBUF, load=Load.RAW, shaped=True),
     any_partition=True,
+    space_rule="DMA_COPY-02",
     checks=(
         equal_elements("DMA_COPY-01", "dst", "src"),
         rule(
@@ -143,7 +144,7 @@ def _samples(t: Sampler) -> Samples:
 @dma_copy.rejects
 def _rejects(t: Sampler) -> Rejects:
     yield "DMA_COPY-01", {"dst": t.sbuf(128, 256), "src": t.hbm(128, 512)}
-    yield "GEN-14", {"dst": t.psum(128, 8), "src": t.hbm(128, 8)}
+    yield "DMA_COPY-02", {"dst": t.psum(128, 8), "src": t.hbm(128, 8)}
     yield "DMA_COPY-07", {"dst": t.sbuf(8, 8), "src": t.hbm(8, 8), "engine": Engine.sync}
     yield "DMA_COPY-13", {"dst": t.sbuf(8, 8, dtype="float32"), "src": t.hbm(8, 8, dtype="float8_e4m3fn_x4")}
     if t.generation < 4:

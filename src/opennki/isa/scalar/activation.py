@@ -9,7 +9,7 @@ import numpy as np
 
 from opennki.ir.types import Engine
 from opennki.isa.attributes import Op
-from opennki.isa.checks import Numbers, equal_free, equal_partitions, per_partition_column, rule
+from opennki.isa.checks import Numbers, dtype_among, equal_free, equal_partitions, per_partition_column, rule
 from opennki.isa.cost import MIN_II, Cost, cycles
 from opennki.isa.define import ON_CHIP, Access, Call, State, instruction, reads, writes
 from opennki.isa.enums import ReduceCmd
@@ -75,6 +75,7 @@ def _no_load(call: Call) -> Numbers:
 
 @instruction(
     engines=(Engine.scalar,),
+    space_rule="ACTIVATION-01",
     dst=writes(ON_CHIP),
     data=reads(ON_CHIP),
     bias=reads(ON_CHIP, number=True, optional=True),
@@ -91,7 +92,8 @@ def _no_load(call: Call) -> Numbers:
         ),
         equal_partitions("ACTIVATION-05", "dst", "data"),
         equal_free("ACTIVATION-05", "dst", "data"),
-        per_partition_column("ACTIVATION-02", "scale", "data", "float32"),
+        per_partition_column("ACTIVATION-02", "scale", "data"),
+        dtype_among("ACTIVATION-02", "scale", ("float32",)),
         per_partition_column("ACTIVATION-03", "bias", "data"),
         rule(
             "ONKI207",
@@ -128,7 +130,7 @@ def _no_load(call: Call) -> Numbers:
             _no_load,
             help="use idle, reset, reduce or reset_reduce",
         ),
-        per_partition_column("ACTIVATION-06", "reduce_res", "data"),
+        per_partition_column("ACTIVATION-06", "reduce_res", "data", number=False),
     ),
     source="nki/api/nki/isa/__init__.py:1336",
 )
@@ -235,7 +237,7 @@ def _activation_rejects(t: Sampler) -> Rejects:
             "reduce_cmd": ReduceCmd.load_reduce,
         },
     )
-    yield "GEN-14", {**tile, "data": t.hbm(128, 16)}
+    yield "ACTIVATION-01", {**tile, "data": t.hbm(128, 16)}
     if t.generation == 2:
         yield "ACTIVATION-03", {**tile, "bias": 1.0}
         yield "ACTIVATION-08", {**tile, "op": OPERATORS["reciprocal"], "bias": t.sbuf(128, 1)}

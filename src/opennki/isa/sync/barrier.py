@@ -27,6 +27,7 @@ def _wrong_cores(call: Call) -> Numbers:
     engines=(Engine.gpsimd, Engine.vector, Engine.scalar, Engine.tensor, Engine.sync),
     since=3,
     since_rule="CORE_BARRIER-01",
+    space_rule="CORE_BARRIER-03",
     data=orders(frozenset({Space.shared_hbm})),
     sync=Sync(Barrier(), group=lambda attrs: attrs["cores"], channel=lambda attrs: "barrier"),
     any_partition=True,
@@ -72,6 +73,6 @@ def _core_barrier_samples(t: Sampler) -> Samples:
 @core_barrier.rejects
 def _core_barrier_rejects(t: Sampler) -> Rejects:
     if t.generation >= 3:
-        yield "GEN-14", {"data": t.sbuf(128, 8), "cores": (0, 1)}
+        yield "CORE_BARRIER-03", {"data": t.sbuf(128, 8), "cores": (0, 1)}
     else:
         yield "CORE_BARRIER-01", {"data": t.hbm(128, 8), "cores": (0, 1)}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from opennki.ir.dtypes import DTypeInfo
 from opennki.ir.types import Engine
 from opennki.isa.checks import Numbers, dtype_among, equal_partitions, rule
 from opennki.isa.cost import MIN_II, Cost, cycles
@@ -187,6 +188,7 @@ _SHAPE_HELP = "allocate `dst` as {wanted}, float32 in psum"
 
 @instruction(
     engines=(Engine.tensor,),
+    space_rule="NC_MATMUL-01",
     dst=accumulates(PSUM, when=lambda attrs: attrs["accumulate"]),
     stationary=reads(SBUF, load=lambda call: _matmul_load(call)),
     moving=reads(SBUF, load=lambda call: _matmul_load(call)),
@@ -239,6 +241,27 @@ _SHAPE_HELP = "allocate `dst` as {wanted}, float32 in psum"
             help="choose the start from the multiples of {extent}",
         ),
         rule(
+            "ONKI207",
+            "NC_MATMUL-13",
+            "`{instruction}` has no perf_mode on {target}",
+            _no_perf_mode,
+            help="leave `perf_mode` out, or trace for trn2 or trn3",
+        ),
+        rule(
+            "ONKI202",
+            "NC_MATMUL-14",
+            "`{instruction}` with double_row needs `{role}` in {allowed}, got {dtype}",
+            _double_dtype,
+            help="convert `{role}` to {allowed}",
+        ),
+        rule(
+            "ONKI205",
+            "NC_MATMUL-15",
+            "`{instruction}` with double_row needs `{role}` as [K, 2, columns], got {shape}",
+            _double_shape,
+            help="allocate `{role}` as [K, 2, columns]: two contracted rows in each partition",
+        ),
+        rule(
             "ONKI203",
             "NC_MATMUL-07",
             "`{instruction}` can contract {limit} partitions, `stationary` has {got}",
@@ -273,27 +296,6 @@ _SHAPE_HELP = "allocate `dst` as {wanted}, float32 in psum"
             "`dst` spans bytes {start} to {end}",
             _over_bank,
             help="start `dst` on a bank (a multiple of 512 float32 elements), or split `moving`",
-        ),
-        rule(
-            "ONKI207",
-            "NC_MATMUL-13",
-            "`{instruction}` has no perf_mode on {target}",
-            _no_perf_mode,
-            help="leave `perf_mode` out, or trace for trn2 or trn3",
-        ),
-        rule(
-            "ONKI202",
-            "NC_MATMUL-14",
-            "`{instruction}` with double_row needs `{role}` in {allowed}, got {dtype}",
-            _double_dtype,
-            help="convert `{role}` to {allowed}",
-        ),
-        rule(
-            "ONKI205",
-            "NC_MATMUL-15",
-            "`{instruction}` with double_row needs `{role}` as [K, 2, columns], got {shape}",
-            _double_shape,
-            help="allocate `{role}` as [K, 2, columns]: two contracted rows in each partition",
         ),
         rule(
             "ONKI206",
@@ -355,15 +357,29 @@ def _is_identity(x: Any) -> bool:
     return x.shape[0] == x.shape[1] and bool(np.array_equal(x, np.eye(x.shape[0], dtype=x.dtype)))
 
 
+def _moved(bits: Any, out: DTypeInfo) -> Any:
+    """Elements moved as bits; 8-bit ones land in the low half of 16-bit elements (trainium2_arch.rst:204)."""
+    if bits.dtype.itemsize == 1 and out.bytes == 2:
+        return np.ascontiguousarray(bits).view(np.uint8).astype(np.uint16).view(out.storage)
+    return bits
+
+
 @nc_matmul.semantics
 def _nc_matmul(
-    stationary: Any, moving: Any, *, is_transpose: bool, perf_mode: MatmulPerfMode, target: Target, **_: Any
+    stationary: Any,
+    moving: Any,
+    *,
+    is_transpose: bool,
+    perf_mode: MatmulPerfMode,
+    out: DTypeInfo,
+    target: Target,
+    **_: Any,
 ) -> Any:
     if is_transpose and target.generation >= 3:
         if _is_identity(moving):
-            return stationary.T
+            return _moved(stationary.T, out)
         if _is_identity(stationary):
-            return moving
+            return _moved(moving, out)
         stationary, moving = stationary.astype(np.float32), moving.astype(np.float32)
     if perf_mode is MatmulPerfMode.double_row:
         rows = 2 * stationary.shape[0]
@@ -422,8 +438,8 @@ def _nc_matmul_samples(t: Sampler) -> Samples:
 def _nc_matmul_rejects(t: Sampler) -> Rejects:
     bf16 = "bfloat16"
     small = {"dst": t.psum(8, 4), "stationary": t.sbuf(16, 8), "moving": t.sbuf(16, 4)}
-    yield "GEN-14", {**small, "dst": t.sbuf(8, 4)}
-    yield "GEN-14", {**small, "moving": t.psum(16, 4)}
+    yield "NC_MATMUL-01", {**small, "dst": t.sbuf(8, 4)}
+    yield "NC_MATMUL-01", {**small, "moving": t.psum(16, 4)}
     yield "NC_MATMUL-02", {**small, "moving": t.sbuf(16, 4, dtype="int32")}
     yield "NC_MATMUL-04", {**small, "moving": t.sbuf(16, 4, dtype=bf16)}
     yield "NC_MATMUL-05", {**small, "dst": t.psum(8, 4, dtype="float16")}

@@ -68,6 +68,8 @@ def _wide_fp8(call: Call) -> Numbers:
 @instruction(
     engines=(Engine.tensor, Engine.vector),
     choose=_transpose_engine,
+    space_rule="NC_TRANSPOSE-01",
+    engine_rule="NC_TRANSPOSE-04",
     dst=writes(ON_CHIP, load=Load.RAW),
     data=reads(ON_CHIP, load=Load.RAW),
     checks=(
@@ -157,4 +159,4 @@ def _nc_transpose_rejects(t: Sampler) -> Rejects:
     yield "NC_TRANSPOSE-03", {"dst": t.psum(128, 33), "data": t.sbuf(33, 128), "engine": Engine.vector}
     yield "NC_TRANSPOSE-03", {"dst": t.sbuf(33, 32), "data": t.sbuf(32, 33)}
     yield "NC_TRANSPOSE-07", {"dst": t.psum(8, 9), "data": t.sbuf(8, 9)}
-    yield "GEN-ENGINE", {"dst": t.psum(8, 8), "data": t.sbuf(8, 8), "engine": Engine.scalar}
+    yield "NC_TRANSPOSE-04", {"dst": t.psum(8, 8), "data": t.sbuf(8, 8), "engine": Engine.scalar}

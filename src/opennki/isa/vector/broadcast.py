@@ -9,6 +9,7 @@ from opennki.ir.types import Engine
 from opennki.isa.attributes import Op
 from opennki.isa.checks import (
     Numbers,
+    dtype_among,
     equal_free,
     equal_partitions,
     integers_for_bitvec,
@@ -40,6 +41,11 @@ def _scalar_engine(call: Call) -> Engine:
 
 def _scalar_load(call: Call) -> Load:
     return Load.BITS if call.attrs["op0"].is_bitvec else Load.F32
+
+
+def _is_arithmetic(call: Call) -> bool:
+    op: Operator = call.attrs["op0"]
+    return op.is_arithmetic
 
 
 def _half_stage(call: Call) -> Numbers:
@@ -92,15 +98,20 @@ def _float_for_bits(call: Call) -> Numbers:
 _SCALAR_ENGINE_PAIRS = (("multiply", "add"), ("multiply", None), ("add", None))
 
 
+def _pair(pair: tuple[str, str | None]) -> str:
+    """Two operators as a message spells them."""
+    return " and then ".join(f"`nl.{name}`" for name in pair if name is not None)
+
+
 def _scalar_engine_pair(call: Call) -> Numbers:
     if call.engine is not Engine.scalar:
         return None
     op1 = call.attrs["op1"]
     pair = (call.attrs["op0"].name, None if op1 is None else op1.name)
     if call.generation < 3:
-        return {"pair": pair, "why": f"{call.target.name} has no tensor_scalar there", "role": "engine"}
+        return {"pair": _pair(pair), "why": f"{call.target.name} has no tensor_scalar there", "role": "engine"}
     if pair not in _SCALAR_ENGINE_PAIRS:
-        return {"pair": pair, "why": "it has (multiply, add), (multiply) and (add)", "role": "engine"}
+        return {"pair": _pair(pair), "why": "it has (multiply, add), (multiply) and (add)", "role": "engine"}
     return None
 
 
@@ -119,6 +130,7 @@ def _new_unary(call: Call) -> Numbers:
 @instruction(
     engines=(Engine.vector, Engine.scalar, Engine.gpsimd),
     choose=_scalar_engine,
+    space_rule="TENSOR_SCALAR-01",
     dst=writes(ON_CHIP),
     data=reads(ON_CHIP, load=_scalar_load),
     operand0=reads(ON_CHIP, load=_scalar_load, number=True, optional=True, keyed=True),
@@ -169,26 +181,10 @@ def _new_unary(call: Call) -> Numbers:
             help="pass an int",
         ),
         integers_for_bitvec("TENSOR_SCALAR-05", "op0", "data", "dst", "operand0", "operand1"),
-        per_partition_column(
-            "TENSOR_SCALAR-01", "operand0", "data", only_if=lambda call: call.attrs["op0"].is_bitvec
-        ),
-        per_partition_column(
-            "TENSOR_SCALAR-01", "operand1", "data", only_if=lambda call: call.attrs["op0"].is_bitvec
-        ),
-        per_partition_column(
-            "TENSOR_SCALAR-02",
-            "operand0",
-            "data",
-            "float32",
-            only_if=lambda call: call.attrs["op0"].is_arithmetic,
-        ),
-        per_partition_column(
-            "TENSOR_SCALAR-02",
-            "operand1",
-            "data",
-            "float32",
-            only_if=lambda call: call.attrs["op0"].is_arithmetic,
-        ),
+        per_partition_column("TENSOR_SCALAR-01", "operand0", "data"),
+        per_partition_column("TENSOR_SCALAR-01", "operand1", "data"),
+        dtype_among("TENSOR_SCALAR-02", "operand0", ("float32",), only_if=_is_arithmetic),
+        dtype_among("TENSOR_SCALAR-02", "operand1", ("float32",), only_if=_is_arithmetic),
         rule(
             "ONKI206",
             "TENSOR_SCALAR-06",
@@ -322,8 +318,8 @@ def _tensor_scalar_rejects(t: Sampler) -> Rejects:
         },
     )
     yield "TENSOR_SCALAR-02", {**tile, "op0": ops["add"], "operand0": t.sbuf(128, 1, dtype="bfloat16")}
-    yield "TENSOR_SCALAR-02", {**tile, "op0": ops["add"], "operand0": t.sbuf(128, 2)}
-    yield "TENSOR_SCALAR-02", {**tile, "op0": ops["add"], "operand0": t.sbuf(64, 1)}
+    yield "TENSOR_SCALAR-01", {**tile, "op0": ops["add"], "operand0": t.sbuf(128, 2)}
+    yield "TENSOR_SCALAR-01", {**tile, "op0": ops["add"], "operand0": t.sbuf(64, 1)}
     yield "TENSOR_SCALAR-01", {**bits, "op0": ops["bitwise_or"], "operand0": t.sbuf(128, 2, dtype="int32")}
     yield "TENSOR_SCALAR-03", {**tile, "op0": ops["add"], "operand0": 1.0, "operand1": 1.0}
     yield "TENSOR_SCALAR-03", {**tile, "op0": ops["add"], "operand0": 1.0, "op1": ops["add"]}

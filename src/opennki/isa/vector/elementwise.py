@@ -70,6 +70,7 @@ def _wrong_engine(call: Call) -> Numbers:
 @instruction(
     engines=(Engine.vector, Engine.gpsimd),
     choose=_pair_engine,
+    engine_rule="TENSOR_TENSOR-05",
     dst=writes(ON_CHIP),
     data1=reads(ON_CHIP, load=_pair_load),
     data2=reads(ON_CHIP, load=_pair_load),
@@ -185,80 +186,16 @@ def _tensor_tensor_samples(t: Sampler) -> Samples:
 
 @tensor_tensor.rejects
 def _tensor_tensor_rejects(t: Sampler) -> Rejects:
-    add = OPERATORS["add"]
-    yield (
-        "TENSOR_TENSOR-01",
-        {
-            "dst": t.sbuf(128, 8),
-            "data1": t.sbuf(128, 8),
-            "data2": t.sbuf(1, 8),
-            "op": add,
-        },
-    )
-    yield (
-        "TENSOR_TENSOR-01",
-        {
-            "dst": t.sbuf(128, 8),
-            "data1": t.sbuf(128, 8),
-            "data2": t.sbuf(128, 1),
-            "op": add,
-        },
-    )
-    yield "TENSOR_TENSOR-02", {"dst": t.sbuf(8, 8), "data1": t.psum(8, 8), "data2": t.psum(8, 8), "op": add}
-    yield (
-        "TENSOR_TENSOR-03",
-        {
-            "dst": t.sbuf(8, 8),
-            "data1": t.sbuf(8, 8),
-            "data2": t.sbuf(8, 8),
-            "op": OPERATORS["bitwise_and"],
-        },
-    )
-    yield (
-        "TENSOR_TENSOR-04",
-        {
-            "dst": t.sbuf(8, 8),
-            "data1": t.sbuf(8, 8),
-            "data2": t.sbuf(8, 8),
-            "op": OPERATORS["power"],
-            "engine": Engine.vector,
-        },
-    )
-    yield (
-        "GEN-15",
-        {
-            "dst": t.sbuf(8, 8),
-            "data1": t.psum(8, 8),
-            "data2": t.sbuf(8, 8),
-            "op": OPERATORS["power"],
-        },
-    )
-    yield (
-        "TENSOR_TENSOR-07",
-        {
-            "dst": t.sbuf(8, 8),
-            "data1": t.sbuf(8, 8),
-            "data2": t.sbuf(8, 8),
-            "op": OPERATORS["exp"],
-        },
-    )
-    yield (
-        "GEN-ENGINE",
-        {
-            "dst": t.sbuf(8, 8),
-            "data1": t.sbuf(8, 8),
-            "data2": t.sbuf(8, 8),
-            "op": add,
-            "engine": Engine.scalar,
-        },
-    )
+    ops = OPERATORS
+    wide = {"dst": t.sbuf(128, 8), "data1": t.sbuf(128, 8), "op": ops["add"]}
+    yield "TENSOR_TENSOR-01", {**wide, "data2": t.sbuf(1, 8)}
+    yield "TENSOR_TENSOR-01", {**wide, "data2": t.sbuf(128, 1)}
+    tiles = {"dst": t.sbuf(8, 8), "data1": t.sbuf(8, 8), "data2": t.sbuf(8, 8)}
+    yield "TENSOR_TENSOR-02", {**tiles, "data1": t.psum(8, 8), "data2": t.psum(8, 8), "op": ops["add"]}
+    yield "TENSOR_TENSOR-03", {**tiles, "op": ops["bitwise_and"]}
+    yield "TENSOR_TENSOR-04", {**tiles, "op": ops["power"], "engine": Engine.vector}
+    yield "GEN-15", {**tiles, "data1": t.psum(8, 8), "op": ops["power"]}
+    yield "TENSOR_TENSOR-07", {**tiles, "op": ops["exp"]}
+    yield "TENSOR_TENSOR-05", {**tiles, "op": ops["add"], "engine": Engine.scalar}
     if t.generation < 4:
-        yield (
-            "GEN-27",
-            {
-                "dst": t.sbuf(8, 8),
-                "data1": t.sbuf(8, 8),
-                "data2": t.sbuf(8, 8),
-                "op": OPERATORS["abs_max"],
-            },
-        )
+        yield "GEN-27", {**tiles, "op": ops["abs_max"]}

@@ -30,6 +30,8 @@ def _scalar_on_gen2(call: Call) -> Numbers:
     engines=(Engine.vector, Engine.scalar, Engine.gpsimd),
     dst=writes(ON_CHIP, load=Load.RAW),
     src=reads(ON_CHIP, load=Load.RAW),
+    space_rule="TENSOR_COPY-02",
+    engine_rule="TENSOR_COPY-03",
     checks=(
         equal_partitions("TENSOR_COPY-01", "dst", "src"),
         equal_free("TENSOR_COPY-01", "dst", "src"),
@@ -78,9 +80,9 @@ def _copy_samples(t: Sampler) -> Samples:
 def _copy_rejects(t: Sampler) -> Rejects:
     yield "TENSOR_COPY-01", {"dst": t.sbuf(128, 8), "src": t.sbuf(64, 8)}
     yield "TENSOR_COPY-01", {"dst": t.sbuf(128, 8), "src": t.sbuf(128, 9)}
-    yield "GEN-14", {"dst": t.hbm(128, 8), "src": t.sbuf(128, 8)}
+    yield "TENSOR_COPY-02", {"dst": t.hbm(128, 8), "src": t.sbuf(128, 8)}
     yield "GEN-15", {"dst": t.sbuf(8, 8), "src": t.psum(8, 8), "engine": Engine.gpsimd}
-    yield "GEN-ENGINE", {"dst": t.sbuf(8, 8), "src": t.sbuf(8, 8), "engine": Engine.tensor}
+    yield "TENSOR_COPY-03", {"dst": t.sbuf(8, 8), "src": t.sbuf(8, 8), "engine": Engine.tensor}
     if t.generation == 2:
         yield "TENSOR_COPY-04", {"dst": t.sbuf(8, 8), "src": t.sbuf(8, 8), "engine": Engine.scalar}
 
@@ -92,8 +94,8 @@ def _unfit_value(call: Call) -> Numbers:
         return {"dtype": dst.dtype, "value": value, "why": "packed elements take 0 only"} if value else None
     if not info.is_integer:
         return None
-    if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
-        return {"dtype": dst.dtype, "value": value, "why": "it is no integer"}
+    if isinstance(value, float):
+        return {"dtype": dst.dtype, "value": value, "why": "it is a float", "rule": "MEMSET-04"}
     limits = np.iinfo(info.storage)
     if not limits.min <= value <= limits.max:
         return {"dtype": dst.dtype, "value": value, "why": f"{dst.dtype} holds {limits.min} to {limits.max}"}
@@ -104,13 +106,14 @@ def _unfit_value(call: Call) -> Numbers:
     engines=(Engine.vector, Engine.gpsimd),
     dst=writes(ON_CHIP),
     value=reads(frozenset(), load=Load.RAW, number=True, keyed=True),
+    engine_rule="MEMSET-01",
     checks=(
         rule(
             "ONKI206",
             "MEMSET-03",
             "`{instruction}` cannot fill {dtype} with {value}: {why}",
             _unfit_value,
-            help="give a value that {dtype} can hold",
+            help="give a value that {dtype} can hold: an int for an integer dtype",
         ),
     ),
     source="nki/api/nki/isa/__init__.py:431",
@@ -154,10 +157,10 @@ def _fill_samples(t: Sampler) -> Samples:
 def _fill_rejects(t: Sampler) -> Rejects:
     yield "MEMSET-03", {"dst": t.sbuf(4, 3, dtype="float8_e4m3fn_x4"), "value": 1}
     yield "MEMSET-03", {"dst": t.sbuf(4, 3, dtype="uint8"), "value": 256}
-    yield "MEMSET-03", {"dst": t.sbuf(4, 3, dtype="int32"), "value": 0.5}
-    yield "GEN-ENGINE", {"dst": t.sbuf(4, 3), "value": 0.0, "engine": Engine.scalar}
+    yield "MEMSET-04", {"dst": t.sbuf(4, 3, dtype="int32"), "value": 2.0}
+    yield "MEMSET-01", {"dst": t.sbuf(4, 3), "value": 0.0, "engine": Engine.scalar}
     yield "GEN-15", {"dst": t.psum(4, 3), "value": 0.0, "engine": Engine.gpsimd}
-    yield "GEN-14", {"dst": t.hbm(4, 3), "value": 0.0}
+    yield "GEN-SPACE", {"dst": t.hbm(4, 3), "value": 0.0}
 
 
 @instruction(
@@ -199,4 +202,4 @@ def _reciprocal_samples(t: Sampler) -> Samples:
 def _reciprocal_rejects(t: Sampler) -> Rejects:
     yield "RECIPROCAL-01", {"dst": t.sbuf(128, 64), "data": t.sbuf(128, 63)}
     yield "RECIPROCAL-01", {"dst": t.sbuf(128, 64), "data": t.sbuf(127, 64)}
-    yield "GEN-14", {"dst": t.sbuf(128, 64), "data": t.hbm(128, 64)}
+    yield "GEN-SPACE", {"dst": t.sbuf(128, 64), "data": t.hbm(128, 64)}

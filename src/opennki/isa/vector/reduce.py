@@ -29,10 +29,15 @@ def _kept(call: Call) -> int | None:
     return kept if axes and kept >= 1 and axes == list(range(kept, rank)) else None
 
 
+def _spelled(axes: tuple[int, ...]) -> object:
+    """Axes as a kernel writes them: one number, or a list."""
+    return axes[0] if len(axes) == 1 else list(axes)
+
+
 def _bad_axes(call: Call) -> Numbers:
     if _kept(call) is not None:
         return None
-    return {"axis": list(call.attrs["axis"]), "shape": list(call.tile("data").shape), "role": "axis"}
+    return {"axis": _spelled(call.attrs["axis"]), "shape": list(call.tile("data").shape), "role": "axis"}
 
 
 def _bad_result(call: Call) -> Numbers:
@@ -56,6 +61,7 @@ def _negated_bits(call: Call) -> Numbers:
 
 @instruction(
     engines=(Engine.vector,),
+    space_rule="TENSOR_REDUCE-06",
     dst=writes(ON_CHIP),
     data=reads(ON_CHIP, load=lambda call: Load.BITS if call.attrs["op"].is_bitvec else Load.F32, shaped=True),
     checks=(

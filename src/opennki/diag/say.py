@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Iterable
+from types import FrameType
 
-from opennki.build.places import caller
-from opennki.diag import Diagnostic, OpenNkiWarning, Severity
+from opennki.diag.records import Diagnostic, OpenNkiWarning, Severity
 from opennki.diag.render import render_text
 
-__all__ = ["warn"]
+__all__ = ["caller", "warn"]
+
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+def caller() -> FrameType | None:
+    """Return the innermost frame that is not ours: the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame
 
 
 def warn(findings: Iterable[Diagnostic]) -> None:

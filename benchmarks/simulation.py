@@ -1,0 +1,56 @@
+"""What `nki.simulate` costs an instruction, at both degrees, on tiles so small that arithmetic hardly counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.kernels import OPERATIONS, SMALL, count_instructions, product_sliced, repeated, trace_product
+from benchmarks.measure import REFERENCE, Result, figure, per_instruction, ratios, result, take_turns
+from opennki import nki
+
+__all__ = ["run"]
+
+
+def run(quick: bool) -> Result:
+    """Simulate the tiled product in small tiles and a loop of one instruction, each at degree 1 and 2."""
+    repeats = SMALL.repeats(300 if quick else 10_000)
+    count = count_instructions(trace_product(product_sliced, SMALL, repeats))
+    turns: dict[str, Callable[[], object]] = {}
+    for degree in (1, 2):
+        turns[f"simulating a product, degree {degree}"] = _product(degree, repeats)
+        turns[f"simulating a loop, degree {degree}"] = _loop(degree, count)
+    with patch.dict(os.environ, {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2"}):
+        seconds = take_turns(turns, rounds=2 if quick else 7)
+    return result(
+        "Simulating",
+        [
+            figure(
+                name,
+                per_instruction(seconds[name], count * (2 if name.endswith("2") else 1)),
+                "µs/instruction",
+                "processor time of `nki.simulate`, over the instructions of all cores",
+                relative=ratios(seconds[name], seconds[REFERENCE]),
+                relative_to=REFERENCE,
+            )
+            for name in turns
+        ],
+        instructions=count,
+    )
+
+
+def _product(degree: int, repeats: int) -> Callable[[], object]:
+    shapes = ((SMALL.k * SMALL.k_tiles, SMALL.m * SMALL.m_tiles), (SMALL.k * SMALL.k_tiles, SMALL.n * SMALL.n_tiles))
+    a, b = (np.ones(shape, np.float32) for shape in shapes)
+    kernel: Any = nki.simulate(product_sliced[degree])
+    return lambda: kernel(a, b, SMALL, repeats)
+
+
+def _loop(degree: int, repeats: int) -> Callable[[], object]:
+    x = np.ones((128, 1), np.float32)
+    kernel: Any = nki.simulate(repeated[degree])
+    return lambda: kernel(x, OPERATIONS["tensor_tensor"], repeats)

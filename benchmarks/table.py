@@ -1,0 +1,46 @@
+"""Results as a Markdown table, and the tables of a folder's README renewed from its JSON files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.measure import Figure, Result
+
+__all__ = ["renew_table", "table_of"]
+
+_BETWEEN = re.compile(r"(<!-- (\w+):begin -->\n).*?(<!-- \2:end -->)", re.DOTALL)
+
+
+def table_of(found: Result) -> str:
+    """Return the figures of a result as a table, with the budget and whether it is met."""
+    rows = [f"{found['title']}", "", "| figure | median | lowest to highest | budget | |", "|---|---|---|---|---|"]
+    rows += [_row(one) for one in msgspec.convert(found["figures"], list[Figure])]
+    return "\n".join(rows) + "\n"
+
+
+def _row(one: Figure) -> str:
+    budget = "" if one.budget is None else f"≤ {one.budget:g}"
+    verdict = {None: "", True: "met", False: "**missed**"}[one.is_met]
+    value = f"{one.value:g} {one.unit}".strip()
+    spread = "" if one.rounds == 1 else f"{one.lowest:g} to {one.highest:g}"
+    return f"| {one.name} | {value} | {spread} | {budget} | {verdict} |"
+
+
+def renew_table(folder: Path) -> None:
+    """Write the tables of the folder's results into its README, between the marks of their names."""
+    readme = folder / "README.md"
+    if not readme.is_file():
+        return
+
+    def renewed(match: re.Match[str]) -> str:
+        file = folder / f"{match[2]}.json"
+        if not file.is_file():
+            return match[0]
+        found: Result = msgspec.json.decode(file.read_bytes())
+        return f"{match[1]}{table_of(found)}{match[3]}"
+
+    text = readme.read_text(encoding="utf-8")
+    readme.write_text(_BETWEEN.sub(renewed, text), encoding="utf-8")
