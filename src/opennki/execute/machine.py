@@ -9,19 +9,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from msgspec import Struct
 
-from opennki.diag import InternalError
+from opennki.diag import InternalError, fail
+from opennki.execute import general
 from opennki.execute.convert import bits_dtype
 from opennki.execute.memory import Storage
-from opennki.execute.store import Writer, writer
+from opennki.execute.store import Writer, converting, writer
 from opennki.execute.views import Viewer
 from opennki.execute.written import WrittenMap
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Engine, Instruction, Space, View
+from opennki.ir.types import Engine, IndexKind, Instruction, Register, Space, View
 from opennki.isa.define import Access, Call, Load, Row
 from opennki.isa.layout import TileLayout
 from opennki.targets import Target
@@ -37,11 +38,12 @@ _SPECIAL = ("out", "engine", "target")
 
 
 class _Read(Struct, frozen=True):
-    """A role that is read: its place among the operands and how it reaches the semantics."""
+    """A role that is read: its place among the operands and how it reaches the semantics. `count`: of a list."""
 
     position: int
     load: Load
     shaped: bool
+    count: int | None = None
 
 
 class _Write(Struct, frozen=True):
@@ -53,40 +55,61 @@ class _Write(Struct, frozen=True):
 
 
 class _Plan:
-    """What all instructions of one row, attributes, engine and layouts share. State: filled once."""
+    """What all instructions of one row, attributes, engine and layouts share. State: filled once.
 
-    __slots__ = ("bits", "function", "reads", "state", "writes")
+    `is_general`: an operand has a run-time address, is a register, or is a list.
+    """
 
-    def __init__(self, call: Call, layouts: Sequence[TileLayout | None]) -> None:
+    __slots__ = ("bits", "function", "is_general", "reads", "state", "writes")
+
+    def __init__(self, call: Call, operands: Sequence[Any], layouts: Sequence[TileLayout | None]) -> None:
         row = call.row
         self.reads: list[_Read] = []
         self.writes: list[_Write] = []
         self.bits: np.dtype[Any] | None = None
-        for position, role in enumerate(row.roles):
+        self.is_general = row.has_many or any(
+            isinstance(op, Register) or (layout is not None and layout.is_indirect)
+            for op, layout in zip(operands, layouts, strict=True)
+        )
+        position = 0
+        for role in row.roles:
             access = role.access(call.attrs)
+            count = call.attrs["count"] if role.many else None
             layout = layouts[position]
             if access is Access.READ:
                 load = role.load(call) if callable(role.load) else role.load
-                self.reads.append(_Read(position, load, role.shaped))
+                self.reads.append(_Read(position, load, role.shaped, count))
                 if load is Load.BITS and layout is not None and self.bits is None:
                     self.bits = bits_dtype(layout.info)
-            elif access is not Access.ORDER and layout is not None:
+            elif access is not Access.ORDER and operands[position] is not None:
                 self.writes.append(_Write(position, access, role.name))
+            position += 1 if count is None else count
         self.state = row.state.access(call.attrs) if row.state is not None else None
-        first = layouts[self.writes[0].position] if self.writes else None
-        self.function = _bound_semantics(call, first)
+        self.function = _bound_semantics(call, self._first_dtype(operands, layouts))
+
+    def _first_dtype(self, operands: Sequence[Any], layouts: Sequence[TileLayout | None]) -> str | None:
+        """The dtype of the first operand that is written."""
+        if not self.writes:
+            return None
+        position = self.writes[0].position
+        layout, operand = layouts[position], operands[position]
+        return (
+            layout.dtype if layout is not None else operand.dtype if isinstance(operand, Register) else None
+        )
 
 
-def _bound_semantics(call: Call, first: TileLayout | None) -> Callable[..., Any]:
-    """The semantics with all their keywords filled in."""
+def _bound_semantics(call: Call, dtype: str | None) -> Callable[..., Any]:
+    """The semantics with all their keywords filled in; of an exchange, what was received."""
     function = call.row.rules.get("semantics")
     if function is None:
-        raise InternalError(f"{call.row.name} has no semantics to run")
+        if call.row.sync is None:
+            raise InternalError(f"{call.row.name} has no semantics to run")
+        return lambda received: received
     parameters = inspect.signature(function).parameters
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     keywords = {n: v for n, v in call.attrs.items() if takes_all or n in parameters}
     special = {
-        "out": DTYPES[first.dtype] if first is not None else None,
+        "out": DTYPES[dtype] if dtype is not None else None,
         "engine": call.engine,
         "target": call.target,
     }
@@ -101,11 +124,22 @@ class Machine:
     makes them anew.
     """
 
-    def __init__(self, core: int, target: Target, rows: Sequence[Row], *, keeps_views: bool) -> None:
+    def __init__(
+        self,
+        core: int,
+        target: Target,
+        rows: Sequence[Row],
+        *,
+        keeps_views: bool,
+        place: Callable[[int], dict[str, Any]],
+    ) -> None:
         self.core = core
         self.target = target
         self.rows = rows
         self.keeps_views = keeps_views
+        self.place = place
+        self.registers: dict[int, int] = {}
+        self.dynamic: set[int] = set()
         self.states: dict[str, Array] = {}
         self.written: dict[int, WrittenMap] = {}
         self._plans: dict[Any, _Plan] = {}
@@ -116,6 +150,9 @@ class Machine:
         """Forget engine state before a run."""
         for state in self.states.values():
             state.fill(np.nan)
+        self.registers.clear()
+        for number in self.dynamic:
+            self.written.pop(number, None)
 
     def prepare(
         self,
@@ -131,6 +168,8 @@ class Machine:
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._plan(instruction, attrs, layouts)
+        if plan.is_general or not self.dynamic.isdisjoint(_buffers(operands)):
+            return self._general_step(instruction, plan, attrs, layouts, storage_of)
         loads: list[Loaded] = []
         for read in plan.reads:
             operand = operands[read.position]
@@ -139,7 +178,7 @@ class Machine:
             else:
                 loads.append((_number(operand, read.load, plan.bits), None))
         writers = [
-            self._writer(operands[w.position], w.access, plan.bits is not None, layouts, storage_of)  # type: ignore[arg-type]  # a view
+            self._writer(operands[w.position], w.access, plan.bits is not None, layouts, storage_of)  # type: ignore[arg-type]  # writes are views here
             for w in plan.writes
         ]
         if plan.state is None and len(writers) == 1:
@@ -148,14 +187,20 @@ class Machine:
 
     def _plan(self, instruction: Instruction, attrs: dict[str, Any], layouts: Sequence[TileLayout]) -> _Plan:
         row = self.rows[instruction.opcode]
-        if row.has_many:
-            raise InternalError(f"{row.name}: lists of operands come with the rows that have them")
-        found = [layouts[op.layout] if isinstance(op, View) else None for op in instruction.operands]
-        facts = {
-            role.name: op if layout is None else layout
-            for role, op, layout in zip(row.roles, instruction.operands, found, strict=True)
-        }
-        return _Plan(Call(row, facts, attrs, Engine(instruction.engine), self.target), found)
+        operands = instruction.operands
+        found = [layouts[op.layout] if isinstance(op, View) else None for op in operands]
+        facts: dict[str, Any] = {}
+        position = 0
+        for role in row.roles:
+            if role.many:
+                facts[role.name] = tuple(found[position : position + attrs["count"]])
+                position += attrs["count"]
+                continue
+            layout = found[position]
+            facts[role.name] = operands[position] if layout is None else layout
+            position += 1
+        call = Call(row, facts, attrs, Engine(instruction.engine), self.target)
+        return _Plan(call, operands, found)
 
     def _viewer(self, number: int, layouts: Sequence[TileLayout], shaped: bool, bits: bool) -> Viewer:
         key = (number, shaped, bits)
@@ -214,6 +259,89 @@ class Machine:
             return Access.WRITE
         return Access.UPDATE if fresh is False else fresh
 
+    # The general form -----------------------------------------------------------------------------------
+
+    def _general_step(
+        self,
+        instruction: Instruction,
+        plan: _Plan,
+        attrs: dict[str, Any],
+        layouts: Sequence[TileLayout],
+        storage_of: Callable[[int], Storage],
+    ) -> Step:
+        """A step with run-time addresses, registers or lists of operands."""
+        row = self.rows[instruction.opcode]
+        reader = _Reader(self, layouts, storage_of, general.skips(attrs), self._fault(instruction, row))
+        reads = [self._general_read(instruction.operands, read, plan, reader) for read in plan.reads]
+        writes = [self._general_write(instruction.operands[w.position], w, plan, reader) for w in plan.writes]
+        state = None
+        if plan.state is not None:
+            state = (self._state(row, plan, instruction.operands, layouts),)
+        return general.GeneralStep(plan.function, reads, writes, [w.name for w in plan.writes], state)
+
+    def exchange(
+        self,
+        instruction: Instruction,
+        attrs: dict[str, Any],
+        layouts: Sequence[TileLayout],
+        storage_of: Callable[[int], Storage],
+        swap: Callable[[Any], Any],
+    ) -> Step:
+        """Return the step that sends what the row reads through `swap` and stores what comes back."""
+        operands = instruction.operands
+        found = [layouts[op.layout] if isinstance(op, View) else None for op in operands]
+        row = self.rows[instruction.opcode]
+        facts = {role.name: layout for role, layout in zip(row.roles, found, strict=True)}
+        plan = _Plan(Call(row, facts, attrs, Engine(instruction.engine), self.target), operands, found)
+        reader = _Reader(self, layouts, storage_of, False, self._fault(instruction, row))
+        (read,) = [self._general_read(operands, r, plan, reader) for r in plan.reads]
+        (write,) = [self._general_write(operands[w.position], w, plan, reader) for w in plan.writes]
+        return lambda: write(swap(np.array(read()[0])), None)
+
+    def _fault(self, instruction: Instruction, row: Row) -> general.Fault:
+        location = instruction.location
+
+        def fault(value: int, extent: int) -> NoReturn:
+            fail(
+                "ONKI704",
+                **self.place(location),
+                instruction=row.name,
+                value=value,
+                extent=extent,
+                last=extent - 1,
+            )
+
+        return fault
+
+    def _general_read(
+        self, operands: Sequence[Any], read: _Read, plan: _Plan, reader: _Reader
+    ) -> general.Read:
+        if read.count is not None:
+            items = [reader.read(operands[read.position + i], read, plan.bits) for i in range(read.count)]
+            return lambda: _gathered(items)
+        return reader.read(operands[read.position], read, plan.bits)
+
+    def _general_write(self, operand: Any, write: _Write, plan: _Plan, reader: _Reader) -> general.Write:
+        return reader.write(operand, write.access, plan.bits is not None)
+
+    def dynamic_write(
+        self,
+        view: View,
+        how: Access,
+        viewer: Viewer,
+        storage: Storage,
+        target: Array,
+        dtype: str,
+        bits: bool,
+    ) -> general.Write:
+        """A store to PSUM of which only the run knows what has been written before."""
+
+        def write(value: Any, mask: Any) -> None:
+            settled = self._accumulation(how, view, viewer, storage)
+            general.masked_write(settled, target, dtype, bits)(value, mask)
+
+        return write
+
     def _full_step(
         self,
         row: Row,
@@ -258,6 +386,128 @@ class Machine:
         layout = layouts[first.layout]
         lanes: Array = full[layout.start_partition : layout.start_partition + layout.partitions]
         return lanes
+
+
+class _Reader:
+    """Makes the readers and writers of one instruction in the general form."""
+
+    __slots__ = ("fault", "layouts", "machine", "skips", "storage_of")
+
+    def __init__(
+        self,
+        machine: Machine,
+        layouts: Sequence[TileLayout],
+        storage_of: Callable[[int], Storage],
+        skips: bool,
+        fault: general.Fault,
+    ) -> None:
+        self.machine = machine
+        self.layouts = layouts
+        self.storage_of = storage_of
+        self.skips = skips
+        self.fault = fault
+
+    def _indexed(self, view: View, *, shaped: bool, bits: bool) -> general.IndexedAccess:
+        assert view.index is not None
+        source = view.index.source
+        if isinstance(source, Register):
+            registers, number = self.machine.registers, source.id
+            read: Callable[[], Any] = lambda: registers.get(number, 0)  # noqa: E731  # two ways to read
+        else:
+            viewer = self.machine._viewer(source.layout, self.layouts, True, False)
+            array = viewer.view(self.storage_of(source.buffer), source.offset)
+            is_one = view.index.kind is IndexKind.scalar
+            read = (lambda: array.reshape(-1)[0]) if is_one else (lambda: array)
+        viewer = self.machine._viewer(view.layout, self.layouts, shaped, bits)
+        return general.IndexedAccess(view, viewer, self.storage_of(view.buffer), read, self.skips)
+
+    def read(self, operand: Any, read: _Read, width: np.dtype[Any] | None) -> general.Read:
+        """Return the reader of one operand: its value, and which rows are legal."""
+        if isinstance(operand, Register):
+            registers = self.machine.registers
+            return lambda: (registers.get(operand.id, 0), None)
+        if not isinstance(operand, View):
+            number = _number(operand, read.load, width)
+            return lambda: (number, None)
+        if operand.index is None:
+            value, make = self.machine._load(operand, read, self.layouts, self.storage_of)
+            return lambda: (value if make is None else make(), None)
+        is_vector = operand.index.kind is IndexKind.vector
+        shaped = read.shaped or is_vector
+        access = self._indexed(operand, shaped=shaped, bits=read.load is Load.BITS)
+        plan = _Read(read.position, read.load, shaped)
+        fault = self.fault
+
+        def single() -> tuple[Any, Any]:
+            value, make = _loaded(access.scalar(fault), plan, access.viewer)
+            return value if make is None else make(), None
+
+        def picked() -> tuple[Any, Any]:
+            rows, mask = access.gather(fault)
+            value, make = _loaded(rows, plan, access.viewer)
+            return value if make is None else make(), mask
+
+        return picked if is_vector else single
+
+    def write(self, operand: Any, how: Access, bits: bool) -> general.Write:
+        """Return the writer of one operand."""
+        machine = self.machine
+        if isinstance(operand, Register):
+            registers = machine.registers
+
+            def set_register(value: Any, mask: Any) -> None:
+                registers[operand.id] = int(value)
+
+            return set_register
+        info = self.layouts[operand.layout].info
+        bits = bits and info.is_integer
+        if operand.index is None:
+            storage = self.storage_of(operand.buffer)
+            viewer = machine._viewer(operand.layout, self.layouts, False, bits)
+            target = viewer.view(storage, operand.offset)
+            if operand.buffer in machine.dynamic:
+                return machine.dynamic_write(operand, how, viewer, storage, target, info.name, bits)
+            if viewer.layout.space is Space.psum:
+                return general.masked_write(
+                    machine._accumulation(how, operand, viewer, storage), target, info.name, bits
+                )
+            return general.masked_write(how, target, info.name, bits)
+        access = self._indexed(operand, shaped=True, bits=bits)
+        fault = self.fault
+        if operand.index.kind is IndexKind.vector:
+            convert = converting(np.empty(0, access.viewer.dtype), info.name, bits)
+            return lambda value, mask: access.scatter(convert(value), mask, fault)
+
+        def write(value: Any, mask: Any) -> None:
+            target = access.scalar(fault)
+            kind: Access | Array = how
+            if access.viewer.layout.space is Space.psum:
+                place = View(operand.buffer, _offset_of(target, access.storage, info.bytes), operand.layout)
+                kind = machine._accumulation(how, place, access.viewer, access.storage)
+            general.masked_write(kind, target, info.name, bits)(value, mask)
+
+        return write
+
+
+def _offset_of(target: Array, storage: Storage, size: int) -> int:
+    """The element at which an access starts, from its address."""
+    first: int = target.__array_interface__["data"][0] - storage.raw.__array_interface__["data"][0]
+    return (first - storage.base_bytes) // size
+
+
+def _gathered(items: Sequence[general.Read]) -> tuple[Any, Any]:
+    """Read a list of operands; a row is legal if it is in all of them."""
+    values, mask = [], None
+    for item in items:
+        value, legal = item()
+        values.append(value)
+        if legal is not None:
+            mask = legal if mask is None else mask & legal
+    return values, mask
+
+
+def _buffers(operands: Sequence[Any]) -> list[int]:
+    return [op.buffer for op in operands if op.__class__ is View]
 
 
 def _number(operand: Any, load: Load, width: np.dtype[Any] | None) -> Any:

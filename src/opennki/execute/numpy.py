@@ -15,16 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from opennki.diag import Diagnostic, Label, Location, OpenNkiError, diagnostic, error, fail
+from opennki.diag import Diagnostic, Label, Location, OpenNkiError, diagnostic, error
+from opennki.execute.core import CoreProgram
 from opennki.execute.inputs import checked_inputs
-from opennki.execute.machine import Machine, Step
-from opennki.execute.memory import Arena, Storage, buffer_bytes, new_storage
+from opennki.execute.memory import Storage, new_storage
 from opennki.execute.rendezvous import Aborted, Hopeless, Rendezvous
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Buffer, Instruction, KernelArtifact, Loop, Output, Program, Space, View
-from opennki.isa.define import Access
-from opennki.isa.layout import TileLayout
-from opennki.isa.table import BY_NAME
+from opennki.ir.types import Buffer, KernelArtifact, Output, Space
 from opennki.targets import TARGETS, Target
 
 __all__ = ["Prepared", "prepare", "run_cores"]
@@ -53,7 +50,10 @@ class Prepared:
                 if buffer.space is Space.shared_hbm and buffer.key not in self._shared:
                     self._shared[buffer.key] = (buffer, new_storage(buffer))
         with collector_paused():
-            self._cores = [_Core(self, program) for program in artifact.programs]
+            storages = {key: storage for key, (_, storage) in self._shared.items()}
+            self._cores = [
+                CoreProgram(program, self.target, storages, self.meeting) for program in artifact.programs
+            ]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Run the kernel on `arrays`, in the order of the signature's inputs, and return its outputs.
@@ -110,134 +110,6 @@ def collector_paused() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
-
-
-class _Core:
-    """One core's program as closures. State: its private storage and engine state."""
-
-    def __init__(self, prepared: Prepared, program: Program) -> None:
-        self.prepared = prepared
-        self.program = program
-        self.rows = tuple(BY_NAME[name] for name in program.opcodes)
-        self.machine = Machine(program.core, prepared.target, self.rows, keeps_views=True)
-        self.layouts = [TileLayout(i, record, 1) for i, record in enumerate(program.layouts)]
-        self.arenas: dict[Space, Arena] = {}
-        self.storages: dict[int, Storage] = {}
-        self.steps: list[Step] = []
-        self._places: list[int] = []
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Give every buffer storage for as long as it lives, and make the closures."""
-        body = self.program.body
-        ends: dict[int, list[int]] = {}
-        for number, last in self._last_uses(body).items():
-            ends.setdefault(last, []).append(number)
-        pool: dict[int, list[Array]] = {}
-        for number, buffer in enumerate(self.program.buffers):
-            if buffer.space is Space.shared_hbm:
-                self.storages[number] = self.prepared._shared[buffer.key][1]
-        cache: dict[tuple[int, int], dict[str, Any]] = {}
-        for position, item in enumerate(body):
-            if isinstance(item, Loop):
-                fail("ONKI102", name="a dynamic loop", at=self.program.locations[item.location])
-            for operand in item.operands:
-                if operand.__class__ is View and operand.buffer not in self.storages:
-                    self._begin(operand.buffer, pool, item)
-            key = (item.opcode, item.attrs)
-            attrs = cache.get(key)
-            if attrs is None:
-                attrs = cache[key] = self.rows[item.opcode].decode(self.program.attrs[item.attrs])
-            self._add(self._step(item, attrs), item.location)
-            for number in ends.get(position, ()):
-                self._end(number, pool)
-
-    def _step(self, item: Instruction, attrs: dict[str, Any]) -> Step:
-        row = self.rows[item.opcode]
-        if row.sync is None:
-            return self.machine.prepare(item, attrs, self.layouts, self.storages.__getitem__)
-        if self.prepared.artifact.lnc == 1:
-            return _nothing
-        channel = (row.name, row.sync.channel(attrs), row.sync.group(attrs))
-        where = (row.name, self.program.locations[item.location])
-        core, prepared = self.program.core, self.prepared
-        return lambda: prepared.meeting().barrier(core, channel, where)
-
-    def _add(self, step: Step, location: int) -> None:
-        self.steps.append(step)
-        self._places.append(location)
-
-    def _last_uses(self, body: Sequence[Instruction | Loop]) -> dict[int, int]:
-        """The last instruction that touches each buffer."""
-        found: dict[int, int] = {}
-        for position, item in enumerate(body):
-            if isinstance(item, Loop):
-                continue
-            for operand in item.operands:
-                if operand.__class__ is View:
-                    found[operand.buffer] = position
-        return found
-
-    def _begin(self, number: int, pool: dict[int, list[Array]], item: Instruction) -> None:
-        """Give a buffer its storage; fill it unless this instruction overwrites all of it."""
-        buffer = self.program.buffers[number]
-        if buffer.address is not None:
-            self.storages[number] = self._arena(buffer.space).place(buffer)
-            return
-        size = buffer_bytes(buffer)
-        free = pool.get(size)
-        storage = new_storage(buffer, free.pop() if free else None)
-        self.storages[number] = storage
-        if not self._overwrites(item, number, buffer):
-            self._add(lambda: storage.fill_unwritten(buffer), item.location)
-
-    def _end(self, number: int, pool: dict[int, list[Array]]) -> None:
-        """Give storage back: nothing later touches the buffer."""
-        buffer = self.program.buffers[number]
-        if buffer.space is Space.shared_hbm or buffer.address is not None:
-            return
-        pool.setdefault(buffer_bytes(buffer), []).append(self.storages[number].raw)
-
-    def _overwrites(self, item: Instruction, number: int, buffer: Buffer) -> bool:
-        """True if `item` writes all of a buffer and reads nothing of it."""
-        row = self.rows[item.opcode]
-        attrs = row.decode(self.program.attrs[item.attrs])
-        covers = False
-        for role, operand in zip(row.roles, item.operands, strict=False):
-            if not isinstance(operand, View) or operand.buffer != number:
-                continue
-            access = role.access(attrs)
-            if access not in (Access.WRITE, Access.ACCUMULATE):
-                return False
-            layout = self.layouts[operand.layout]
-            covers = layout.elements * layout.info.bytes == buffer_bytes(buffer) and 0 not in layout.strides
-        return covers
-
-    def _arena(self, space: Space) -> Arena:
-        if space not in self.arenas:
-            target = self.prepared.target
-            pitch = (
-                target.psum_bytes_per_partition if space is Space.psum else target.sbuf_bytes_per_partition
-            )
-            self.arenas[space] = Arena(target.partitions, pitch)
-        return self.arenas[space]
-
-    def run(self) -> None:
-        """Walk the closures."""
-        self.machine.reset()
-        for arena in self.arenas.values():
-            arena.raw.fill(0xFF)
-        check = self.prepared.meeting().check
-        steps = self.steps
-        with np.errstate(all="ignore"):
-            for start in range(0, len(steps), _BLOCK):
-                check()
-                for step in steps[start : start + _BLOCK]:
-                    step()
-
-
-def _nothing() -> None:
-    """A barrier of one core."""
 
 
 def run_cores(cores: Sequence[Callable[[], None]], meeting: Rendezvous) -> None:

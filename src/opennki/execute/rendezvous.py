@@ -35,6 +35,8 @@ class Rendezvous:
         self.is_aborted = False
         self._changed = threading.Condition()
         self._waiting: dict[int, tuple[Hashable, Any]] = {}
+        self._sent: dict[int, tuple[Any, tuple[int, int]]] = {}
+        self._received: dict[int, Any] = {}
         self._finished: set[int] = set()
         self._round = 0
         self._hopeless: dict[int, Any] | None = None
@@ -48,21 +50,46 @@ class Rendezvous:
     def barrier(self, core: int, channel: Hashable, where: Any) -> None:
         """Wait until all cores wait on `channel`. Raises `Hopeless` or `Aborted`."""
         with self._changed:
-            self._waiting[core] = (channel, where)
-            mine = self._round
-            if len(self._waiting) == self.cores and len({c for c, _ in self._waiting.values()}) == 1:
-                self._waiting.clear()
-                self._round += 1
-                self._changed.notify_all()
-                return
-            self._look_for_hope()
-            self._pass_turn(core)
-            self._wait(lambda: self._round != mine)
-            if self._round == mine:
-                if self.is_aborted:
-                    raise Aborted
-                raise Hopeless(core, self._hopeless or {})
-            self._await_turn(core)
+            self._meet(core, channel, where)
+
+    def exchange(self, core: int, channel: Hashable, where: Any, value: Any, peers: tuple[int, int]) -> Any:
+        """Wait until all cores wait on `channel` and each sends to whom receives from it; return what was sent.
+
+        `peers`: to whom this core sends, from whom it receives. Raises `Hopeless` or `Aborted`.
+        """
+        with self._changed:
+            self._sent[core] = (value, peers)
+            self._meet(core, channel, where)
+            return self._received.pop(core)
+
+    def _meet(self, core: int, channel: Hashable, where: Any) -> None:
+        self._waiting[core] = (channel, where)
+        mine = self._round
+        if self._matches():
+            self._received = {c: self._sent[peers[1]][0] for c, (_, peers) in self._sent.items()}
+            self._sent.clear()
+            self._waiting.clear()
+            self._round += 1
+            self._changed.notify_all()
+            return
+        self._look_for_hope()
+        self._pass_turn(core)
+        self._wait(lambda: self._round != mine)
+        if self._round == mine:
+            if self.is_aborted:
+                raise Aborted
+            raise Hopeless(core, self._hopeless or {})
+        self._await_turn(core)
+
+    def _matches(self) -> bool:
+        """True if all cores wait on one channel and, where tiles are swapped, name each other."""
+        if len(self._waiting) < self.cores or len({c for c, _ in self._waiting.values()}) > 1:
+            return False
+        sent = self._sent
+        return all(
+            to in sent and source in sent and sent[to][1][1] == core and sent[source][1][0] == core
+            for core, (_, (to, source)) in sent.items()
+        )
 
     def finish(self, core: int) -> None:
         """Say that a core has come to its end."""

@@ -12,7 +12,7 @@ from opennki.diag import InternalError
 from opennki.execute.convert import converter
 from opennki.isa.define import Access, Where
 
-__all__ = ["Writer", "writer"]
+__all__ = ["Writer", "row_chooser", "writer"]
 
 Array = np.ndarray[Any, Any]
 Writer = Callable[[Any], None]
@@ -24,7 +24,7 @@ def writer(how: Access | Array, target: Array, dtype: str, bits: bool) -> Writer
     `how` is a kind of access, or the mask of the elements that are overwritten while the others are added to.
     With `bits`, results are bit patterns and keep their low bits.
     """
-    convert = partial(_as_bits, target.dtype) if bits else converter(dtype)
+    convert = converting(target, dtype, bits)
     if isinstance(how, np.ndarray):
         return _masked(target, how.reshape(target.shape), convert)
     if how is Access.UPDATE:
@@ -32,6 +32,25 @@ def writer(how: Access | Array, target: Array, dtype: str, bits: bool) -> Writer
     if how is Access.WRITE_WHERE:
         return _choosing(target, convert)
     return _overwriting_float32(target) if dtype == "float32" and not bits else _overwriting(target, convert)
+
+
+def converting(target: Array, dtype: str, bits: bool) -> Callable[[Any], Array]:
+    """Return the conversion of results into elements of `target`."""
+    return partial(_as_bits, target.dtype) if bits else converter(dtype)
+
+
+def row_chooser(target: Array, dtype: str, bits: bool) -> Callable[[Any, Array], None]:
+    """Return the function that stores those rows of a result that a mask keeps, by the result's first axis."""
+    convert = converting(target, dtype, bits)
+
+    def write(value: Any, mask: Array) -> None:
+        new = convert(value)
+        if new.ndim == 0:
+            new = np.broadcast_to(new, target.shape)
+        keep = np.broadcast_to(mask.reshape(-1, *[1] * (new.ndim - 1)), new.shape).reshape(target.shape)
+        target[keep] = new.reshape(target.shape)[keep]
+
+    return write
 
 
 def _overwriting_float32(target: Array) -> Writer:
@@ -90,8 +109,9 @@ def _choosing(target: Array, convert: Callable[[Any], Array]) -> Writer:
     def write(value: Any) -> None:
         if not isinstance(value, Where):
             raise InternalError("a predicated store got no mask")
-        mask = np.broadcast_to(np.asarray(value.mask).reshape(-1, *shape[1:]), shape)
-        new = np.broadcast_to(convert(value.value), shape)
+        mask = np.asarray(value.mask)
+        new = np.broadcast_to(convert(value.value), mask.shape).reshape(shape)
+        mask = mask.reshape(shape)
         target[mask] = new[mask]
 
     return write

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from opennki.diag import Diagnostic, Label, Location, diagnostic, error
 from opennki.frontend.results import Results
 from opennki.ir.types import Buffer, Instruction, Loop, Origin, Program, Space
-from opennki.isa.table import TABLE
+from opennki.isa.table import BY_NAME
 
 __all__ = ["check_agreement", "diverged"]
 
@@ -116,7 +116,7 @@ def _sequence(program: Program) -> list[tuple[str, Location]]:
             if isinstance(item, Loop):
                 walk(item.body)
                 continue
-            row = TABLE[item.opcode]
+            row = BY_NAME[program.opcodes[item.opcode]]
             if row.sync is not None:
                 attrs = row.decode(program.attrs[item.attrs])
                 what = f"{row.name} {row.sync.channel(attrs)!r} of cores {row.sync.group(attrs)}"

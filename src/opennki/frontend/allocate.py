@@ -118,12 +118,6 @@ class _Allocation:
 
     def fits(self, shape: tuple[int, ...], dtype: str, space: Space) -> None:
         target = self.recorder.target
-        if len(shape) < 2:
-            self.refuse(
-                "ONKI212",
-                f"a tensor in {space.name} needs a partition axis and a free axis, got {list(shape)}",
-                help=f"write the shape as ({shape[0]}, 1), or (1, {shape[0]}) for one row",
-            )
         if shape[0] > target.partitions:
             self.refuse(
                 "ONKI212",

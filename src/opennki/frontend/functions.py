@@ -440,21 +440,6 @@ def gather_flattened(data: Any, indices: Any, axis: Any = 0, dtype: Any = None) 
 
 
 @_not_yet
-def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> Any:
-    """Not yet as a function."""
-
-
-@_not_yet
-def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> Any:
-    """Not yet as a function."""
-
-
-@_not_yet
-def while_loop(init: Any, body_fun: Any) -> Any:
-    """Not yet as a function."""
-
-
-@_not_yet
 def shared_constant(constant: Any) -> Any:
     """Not yet as a function."""
 

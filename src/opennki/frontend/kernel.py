@@ -97,7 +97,8 @@ def as_kernel(value: object) -> Kernel:
     if callable(value) and hasattr(value, "__name__"):
         return Kernel(value)
     kind = type(value).__name__
-    fail("ONKI006", problem=f"a kernel is a function, got an object of type `{kind}`", help=["pass a function"])
+    problem = f"a kernel is a function, got an object of type `{kind}`"
+    fail("ONKI006", problem=problem, help=["pass a function"])
 
 
 @overload

@@ -10,6 +10,7 @@ from opennki.frontend.allocate import allocate
 from opennki.frontend.functions import *  # noqa: F403  # the list of names lives there
 from opennki.frontend.functions import __all__ as _functions
 from opennki.frontend.indexing import DynamicSlice
+from opennki.frontend.loops import dynamic_range, fori_loop, while_loop
 from opennki.frontend.recorder import current
 from opennki.frontend.tensor import NkiTensor
 from opennki.frontend.tile_size import tile_size
@@ -239,6 +240,7 @@ __all__ = [
     "bfloat16",
     "bool_",
     "ds",
+    "dynamic_range",
     "empty_like",
     "float4_e2m1fn_x4",
     "float8_e4m3",
@@ -249,6 +251,7 @@ __all__ = [
     "float8_e8m0fnu",
     "float16",
     "float32",
+    "fori_loop",
     "full",
     "hbm",
     "int8",
@@ -277,6 +280,7 @@ __all__ = [
     "uint8",
     "uint16",
     "uint32",
+    "while_loop",
     "zeros",
     "zeros_like",
     *_functions,

@@ -8,12 +8,16 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from opennki.diag import Diagnostic, Label, Location, fail
+from opennki.diag import Diagnostic, Label, Location, diagnostic, fail
+from opennki.frontend.finish import close_body, renumbered
+from opennki.frontend.source import leaving, while_statement
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.location import locate as resolve
 from opennki.ir.types import (
@@ -23,8 +27,11 @@ from opennki.ir.types import (
     Instruction,
     Layout,
     Loop,
+    LoopKind,
+    Operand,
     Origin,
     Program,
+    Register,
     Space,
     View,
 )
@@ -36,7 +43,7 @@ from opennki.targets import Target
 __all__ = ["BufferHandle", "TraceRecorder", "call_kernel"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
+_ASSIGNED = re.compile(r"(?:^|;|\s)([A-Za-z_]\w*)\s*(?::[^=;]+)?=\s*$")
 
 
 def call_kernel(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,6 +67,22 @@ class BufferHandle:
         self.buffer = buffer
         self.named = named
         self.storage: Any = None
+
+
+class OpenLoop(Struct):
+    """A dynamic loop whose body is being traced. `test` is where a legacy `while` tests its register."""
+
+    id: int
+    kind: LoopKind
+    induction: Register
+    lower: Operand
+    upper: Operand
+    step: int
+    location: int
+    outer: list[Instruction | Loop]
+    test: object = None
+    named: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
 
 class TraceRecorder:
@@ -90,10 +113,13 @@ class TraceRecorder:
         self._resolved: dict[int, Location] = {}
         self._named: dict[str, int] = {}
         self._counts: dict[str, int] = {}
-        self._edges: list[tuple[Instruction, Instruction]] = []
+        self.edges: list[tuple[Instruction, Instruction]] = []
         self._prefixes: list[str] = []
         self._inlined: dict[str, int] = {}
         self._said: set[tuple[str, str | None, int]] = set()
+        self._registers = 0
+        self._loops = 0
+        self.open_loops: list[OpenLoop] = []
 
     # Places ---------------------------------------------------------------------------------------------
 
@@ -227,7 +253,7 @@ class TraceRecorder:
                 line = f"{place.file}:{place.line}"
                 count = self._counts[line] = self._counts.get(line, -1) + 1
                 key = f"{line}#{count}"
-                assigned = _ASSIGNED.match(place.text)
+                assigned = _ASSIGNED.search(place.text[: place.column])
                 shown = assigned.group(1) if assigned else ""
         buffer = Buffer(
             id=len(self.buffers),
@@ -238,7 +264,7 @@ class TraceRecorder:
             dtype=dtype,
             origin=origin,
             address=address,
-            loop=-1,
+            loop=self.open_loops[-1].id if self.open_loops else -1,
             location=location,
         )
         self.buffers.append(buffer)
@@ -302,18 +328,14 @@ class TraceRecorder:
 
     def depend(self, instruction: Instruction, producer: Instruction) -> None:
         """Note that `instruction` runs after `producer`."""
-        self._edges.append((instruction, producer))
+        self.edges.append((instruction, producer))
 
     def program(self) -> Program:
-        """Close the trace and return its program."""
-        if self._edges:
-            positions = {id(item): i for i, item in enumerate(self.body)}
-            for instruction, producer in self._edges:
-                after = {*instruction.after, positions[id(producer)]}
-                instruction.after = tuple(sorted(after))
+        """Close the trace and return its program. Errors: ONKI113 (a tensor that outlives its loop), ONKI116."""
+        close_body(self)
         return Program(
             core=self.core,
-            opcodes=OPCODES,
+            opcodes=renumbered(self.body, OPCODES),
             buffers=tuple(self.buffers),
             layouts=tuple(self._layout_records),
             attrs=tuple(self.attribute_values),
@@ -321,11 +343,132 @@ class TraceRecorder:
             body=tuple(self.body),
         )
 
+    # Loops and registers --------------------------------------------------------------------------------
+
+    def new_register(self, dtype: str) -> Register:
+        """Return a register that the program has not used yet."""
+        self._registers += 1
+        return Register(self._registers - 1, dtype)
+
+    def shown_value(self, register: Register) -> str:
+        """What a `repr` adds of a register's value: nothing, a trace does not know it."""
+        return ""
+
+    def turns(
+        self,
+        kind: LoopKind,
+        induction: Register,
+        lower: Operand,
+        upper: Operand,
+        step: int,
+        location: int,
+    ) -> Iterator[None]:
+        """Open a dynamic loop and yield once for each turn of its Python body: once, in a trace."""
+        self.open_loop(kind, induction, lower, upper, step, location)
+        yield
+        self.close_loop()
+
+    def open_loop(
+        self,
+        kind: LoopKind,
+        induction: Register,
+        lower: Operand,
+        upper: Operand,
+        step: int,
+        location: int,
+        test: object = None,
+    ) -> None:
+        """Begin the body of a dynamic loop."""
+        self.open_loops.append(
+            OpenLoop(
+                self._loops,
+                kind,
+                induction,
+                lower,
+                upper,
+                step,
+                location,
+                self.body,
+                test,
+                dict(self._named),
+                dict(self._counts),
+            )
+        )
+        self._loops += 1
+        self.begin_body()
+
+    def begin_body(self) -> None:
+        """Send instructions to a new list."""
+        self.body = []
+        self.append = self.body.append
+
+    def close_loop(self) -> None:
+        """End the body of the innermost loop and record the loop."""
+        done = self.open_loops.pop()
+        body = self.body
+        self.body = done.outer
+        self.append = self.body.append
+        self.body.append(
+            Loop(
+                id=done.id,
+                kind=done.kind,
+                induction=done.induction,
+                lower=done.lower,
+                upper=done.upper,
+                step=done.step,
+                body=tuple(body),
+                location=done.location,
+            )
+        )
+
+    def legacy_while(self, register: Register, frame: FrameType) -> bool | None:
+        """Answer the test of a legacy `while register:`; None where the register is no such test."""
+        test = self.while_test(register, frame)
+        if self.open_loops and self.open_loops[-1].test == test:
+            self.close_loop()
+            return False
+        if not self.is_while(test, frame):
+            return None
+        self.open_loop(LoopKind.conditional, register, None, None, 1, self.locate(frame), test)
+        return True
+
+    def while_test(self, register: Register, frame: FrameType) -> tuple[Any, int]:
+        """Which `while` statement tests which register at a frame; the statement is None for another test."""
+        return (while_statement(frame.f_code, _position(frame)), register.id)
+
+    def is_while(self, test: tuple[Any, int], frame: FrameType) -> bool:
+        """True if the test is the whole test of a `while` that can be recorded. Errors: ONKI112."""
+        if test[0] is None:
+            return False
+        self.refuse_leaving(test[0], frame)
+        self.legacy("`while register:`", "nl.while_loop(register, body)", frame)
+        return True
+
+    def refuse_leaving(self, node: Any, frame: FrameType) -> None:
+        """Refuse a legacy loop that its body leaves, or whose source is not to be had. Errors: ONKI112."""
+        found = "a dynamic loop without its source" if node is None else leaving(node)
+        if found is not None:
+            location, callers = self.place(self.locate(frame))
+            what = found if node is None else f"`{found}` in a dynamic loop"
+            fail("ONKI112", at=location, callers=callers, core=self.core, what=what)
+
+    def legacy(self, what: str, instead: str, frame: FrameType) -> None:
+        """Say that a construct is gone in NKI 0.7."""
+        location, callers = self.place(self.locate(frame))
+        self.warn(
+            diagnostic("ONKI115", at=location, callers=callers, core=self.core, what=what, instead=instead)
+        )
+
     # Views ----------------------------------------------------------------------------------------------
 
     def view(self, handle: BufferHandle, layout: TileLayout, offset: int) -> View:
         """Return the record of an access."""
         return View(handle.buffer.id, offset, layout.id)
+
+
+def _position(frame: FrameType) -> Any:
+    """Lines and columns of the expression that a frame is at."""
+    return next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
 
 
 def row_bytes(buffer: Buffer) -> int:

@@ -6,25 +6,39 @@ of keeping it. Cores take turns that change only where they meet, so results rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from opennki.diag import error, fail
 from opennki.diag.say import warn
+from opennki.execute.core import meeting_step
 from opennki.execute.machine import Machine
 from opennki.execute.memory import Arena, Storage, new_storage
 from opennki.execute.numpy import run_cores
 from opennki.execute.rendezvous import Hopeless, Rendezvous
 from opennki.frontend.agree import check_agreement, diverged
+from opennki.frontend.finish import check_scope
 from opennki.frontend.kernel import Kernel, as_kernel
 from opennki.frontend.recorder import BufferHandle, TraceRecorder
 from opennki.frontend.results import Results, collect_results
 from opennki.frontend.trace import Argument, all_findings, bind_arguments, input_key, run_traced
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.location import kernel_location, source_root
-from opennki.ir.types import Buffer, Instruction, Origin, Output, Space, Structure, View
+from opennki.ir.types import (
+    Buffer,
+    Instruction,
+    LoopKind,
+    Operand,
+    Origin,
+    Output,
+    Register,
+    Space,
+    Structure,
+    View,
+)
 from opennki.isa.define import Access
 from opennki.isa.table import TABLE
 from opennki.settings import Setting, check_degree, kernel_degree, target_setting
@@ -66,9 +80,10 @@ class EagerRecorder(TraceRecorder):
     ) -> None:
         super().__init__(core, degree, target, root, axes)
         self.launch = launch
-        self.machine = Machine(core, target, TABLE, keeps_views=False)
+        self.machine = Machine(core, target, TABLE, keeps_views=False, place=self._keywords)
         self.arenas: dict[Space, Arena] = {}
         self.append = self._run
+        self.closed_loops: set[int] = set()
         self._decoded: dict[tuple[int, int], dict[str, Any]] = {}
 
     def enter(self, handle: BufferHandle) -> None:
@@ -91,6 +106,73 @@ class EagerRecorder(TraceRecorder):
             self.arenas[space] = Arena(target.partitions, pitch)
         return self.arenas[space]
 
+    def _meeting(self) -> Rendezvous:
+        return self.launch.meeting
+
+    def _keywords(self, location: int) -> dict[str, Any]:
+        at, callers = self.place(location)
+        return {"at": at, "callers": callers, "core": self.core}
+
+    def shown_value(self, register: Register) -> str:
+        """What a `repr` adds of a register: its value now."""
+        value = self.machine.registers.get(register.id)
+        return " unset" if value is None else f" = {value}"
+
+    def turns(
+        self,
+        kind: LoopKind,
+        induction: Register,
+        lower: Operand,
+        upper: Operand,
+        step: int,
+        location: int,
+    ) -> Iterator[None]:
+        """Open a dynamic loop and yield once for each turn that the values of its bounds give."""
+        registers = self.machine.registers
+        self.open_loop(kind, induction, lower, upper, step, location)
+        if kind is LoopKind.counted:
+            for value in range(self._value(lower), self._value(upper), step):
+                registers[induction.id] = value
+                self._next_turn()
+                yield
+        else:
+            while registers.get(induction.id, 0) != 0:
+                self._next_turn()
+                yield
+        self.close_loop()
+
+    def _value(self, bound: Operand) -> int:
+        if isinstance(bound, Register):
+            return self.machine.registers.get(bound.id, 0)
+        return int(bound)  # type: ignore[arg-type]  # a bound is an int or a register
+
+    def _next_turn(self) -> None:
+        """A turn traces the body again, so names and lines count as they did at its start."""
+        loop = self.open_loops[-1]
+        self._named = dict(loop.named)
+        self._counts = dict(loop.counts)
+
+    def begin_body(self) -> None:
+        """Instructions run at once, in a loop as elsewhere."""
+
+    def close_loop(self) -> None:
+        """End the innermost loop."""
+        self.closed_loops.add(self.open_loops.pop().id)
+
+    def legacy_while(self, register: Register, frame: FrameType) -> bool | None:
+        """Answer the test of a legacy `while register:` by the register's value."""
+        test = self.while_test(register, frame)
+        if self.open_loops and self.open_loops[-1].test == test:
+            self._next_turn()
+        elif not self.is_while(test, frame):
+            return None
+        else:
+            self.open_loop(LoopKind.conditional, register, None, None, 1, self.locate(frame), test)
+        if self.machine.registers.get(register.id, 0) != 0:
+            return True
+        self.close_loop()
+        return False
+
     def _storage(self, number: int) -> Storage:
         storage: Storage = self.handles[number].storage
         return storage
@@ -101,16 +183,19 @@ class EagerRecorder(TraceRecorder):
         attrs = self._decoded.get(key)
         if attrs is None:
             attrs = self._decoded[key] = row.decode(self.attribute_values[instruction.attrs])
-        if row.sync is not None:
-            if self.degree > 1:
-                channel = (row.name, row.sync.channel(attrs), row.sync.group(attrs))
-                self.launch.meeting.barrier(
-                    self.core, channel, (row.name, self.place(instruction.location)[0])
-                )
-            return
-        step = self.machine.prepare(instruction, attrs, self.layouts, self._storage)
+        if self.open_loops or self.closed_loops:
+            check_scope(self, instruction, tuple(loop.id for loop in self.open_loops))
+        if row.sync is None:
+            step = self.machine.prepare(instruction, attrs, self.layouts, self._storage)
+        else:
+            where = (row.name, self.place(instruction.location)[0])
+            step = meeting_step(
+                self.machine, row, instruction, attrs, self.layouts, self._storage, self._meeting, where
+            )
         with np.errstate(all="ignore"):
             step()
+        if row.has_many:
+            return
         for role, operand in zip(row.roles, instruction.operands, strict=False):
             if isinstance(operand, View):
                 buffer = self.buffers[operand.buffer]

@@ -10,6 +10,15 @@ from typing import Any, NoReturn
 from opennki.diag import Diagnostic, Label, diagnostic, error, fail
 from opennki.frontend.indexing import SELECT, indexed, pad
 from opennki.frontend.recorder import BufferHandle, row_bytes
+from opennki.frontend.runtime_index import (
+    check_axis,
+    check_once,
+    check_rows,
+    is_runtime,
+    pattern_index,
+    scalar_source,
+    vector_source,
+)
 from opennki.frontend.views import (
     ViewError,
     axis_of,
@@ -23,7 +32,7 @@ from opennki.frontend.views import (
     whole,
 )
 from opennki.ir.dtypes import DTYPES, canonical
-from opennki.ir.types import Space, View
+from opennki.ir.types import Index, IndexKind, Space, View
 from opennki.isa.layout import TileLayout
 
 __all__ = ["NkiTensor"]
@@ -36,12 +45,13 @@ class NkiTensor:
     nki/api/nki/language/__init__.py:109.
     """
 
-    __slots__ = ("access", "handle", "layout")
+    __slots__ = ("access", "handle", "holds", "layout")
 
-    def __init__(self, handle: BufferHandle, layout: TileLayout, access: View) -> None:
+    def __init__(self, handle: BufferHandle, layout: TileLayout, access: View, holds: object = None) -> None:
         self.handle = handle
         self.layout = layout
         self.access = access
+        self.holds = holds  # the tile of a run-time index, which must live as long as this view
 
     # Facts ----------------------------------------------------------------------------------------------
 
@@ -129,7 +139,7 @@ class NkiTensor:
         axis = 0
         if key.__class__ is not tuple:
             key = (key,)
-        if len(key) > len(shape):
+        if len(key) > len(shape) or self.access.index is not None:
             return self._index(key, sys._getframe(1))
         for item in key:
             count = shape[axis]
@@ -163,7 +173,7 @@ class NkiTensor:
         if child is None:
             child = layout.children[child_key] = self._child(signature, offset)
         view = self.access
-        return NkiTensor(handle, child, View(view.buffer, offset, child.id, view.index))
+        return NkiTensor(handle, child, View(view.buffer, offset, child.id))
 
     def _child(self, signature: list[int], offset: int) -> TileLayout:
         """Make the layout of a slice: the counts of `signature`, selected axes left out."""
@@ -208,17 +218,51 @@ class NkiTensor:
         axis = self._axis(dim, "slice", frame)
         return self._index((*[slice(None)] * axis, slice(start, end, step)), frame)
 
-    def select(self, dim: int, index: int | NkiTensor) -> NkiTensor:
-        """Return element `index` of axis `dim`, without the axis. Errors: ONKI208, ONKI102 (at run time)."""
+    def select(self, dim: int, index: Any) -> NkiTensor:
+        """Return element `index` of axis `dim`, without the axis.
+
+        `index` is an int, or known at run time only: a one-element SBUF tile, a register or a scalar; then an
+        HBM or free axis, and once a view. Errors: ONKI208, ONKI210, at run time ONKI704.
+        """
         frame = sys._getframe(1)
         axis = self._axis(dim, "select", frame)
-        if isinstance(index, NkiTensor):
-            self._not_yet("NkiTensor.select with a run-time index", frame)
-        return self._index((*[slice(None)] * axis, index), frame)
+        if not is_runtime(index):
+            return self._index((*[slice(None)] * axis, index), frame)
+        try:
+            check_once(self)
+            check_axis(self, axis)
+            source = scalar_source(self, index)
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        found = Index(IndexKind.scalar, source, self.strides[axis], self.shape[axis], axis)
+        shape = [*self.shape[:axis], *self.shape[axis + 1 :]]
+        strides = [*self.strides[:axis], *self.strides[axis + 1 :]]
+        pad(shape, strides, self.layout.is_on_chip)
+        return self._derived(
+            tuple(shape), tuple(strides), self.access.offset, frame=frame, index=found, holds=index
+        )
 
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
-        """Pick a row for each partition at run time. Not yet: ONKI102."""
-        self._not_yet("NkiTensor.vector_select", sys._getframe(1))
+        """Return a view whose row p is row `vector_offset[p]` of this HBM tensor, chosen at run time.
+
+        `dim` is 0, `vector_offset` an SBUF tile `[P<=128, 1]` of integers. Errors: ONKI210, at run time ONKI704.
+        """
+        frame = sys._getframe(1)
+        try:
+            check_once(self)
+            check_rows(self, dim)
+            source, rows = vector_source(self, vector_offset)
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        found = Index(IndexKind.vector, source, self.strides[0], self.shape[0], 0)
+        return self._derived(
+            (rows, *self.shape[1:]),
+            self.strides,
+            self.access.offset,
+            frame=frame,
+            index=found,
+            holds=vector_offset,
+        )
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
         """Pick columns at run time (NeuronCore-v4). Not yet: ONKI102."""
@@ -388,15 +432,15 @@ class NkiTensor:
     ) -> NkiTensor:
         """Return the access pattern `[[step, count], …]` over the tensor's storage, in elements of `dtype`.
 
-        Without `offset` the access starts where this view starts; with it, so many elements from the
+        `scalar_offset` (a one-element SBUF tile, a register or a scalar) moves the start by so many elements of
+        axis `indirect_dim` at run time; `vector_offset`, an SBUF tile `[P, 1]`, picks a row of an HBM tensor for
+        each of the P rows. Without `offset` the access starts where this view starts; with it, so many elements from the
         tensor's start (the documents contradict each other there: ONKI403, a warning, on a view that starts
         elsewhere).
         On chip the first pair is the partition axis and its step is the row size.
         Errors: ONKI208 (leaves the storage), ONKI210 (partition step). Source: nki/deep-dives/nki-aps.rst.
         """
         frame = sys._getframe(1)
-        if scalar_offset is not None or vector_offset is not None:
-            self._not_yet("NkiTensor.ap with a run-time offset", frame)
         kind = self.dtype if dtype is None else self._dtype(dtype, frame)
         scale_from, scale_to = DTYPES[self.dtype].bytes, DTYPES[kind].bytes
         start = self.access.offset * scale_from // scale_to
@@ -411,10 +455,17 @@ class NkiTensor:
                 start = whole(offset, "offset")
                 if self.access.offset:
                     self._said_offset(start, frame)
-            self._within(start, steps, counts, kind)
+            held = scalar_offset if vector_offset is None else vector_offset
+            moved = 1 if vector_offset is None else 0
+            self._within(start, (steps[0] * moved, *steps[1:]), counts, kind)
+            index = pattern_index(
+                self, kind, (start, steps, counts), scalar_offset, vector_offset, indirect_dim
+            )
         except ViewError as problem:
             self._refuse(problem, frame)
-        return self._derived(counts, steps, start, dtype=kind, frame=frame)
+        return self._derived(
+            counts, steps, start, dtype=kind, frame=frame, index=index, fresh=True, holds=held
+        )
 
     def _within(self, start: int, steps: tuple[int, ...], counts: tuple[int, ...], dtype: str) -> None:
         """Check that a pattern stays inside the tensor and, on chip, walks the partitions one by one."""
@@ -469,11 +520,38 @@ class NkiTensor:
         *,
         frame: Any,
         dtype: str | None = None,
+        index: Index | None = None,
+        fresh: bool = False,
+        holds: object = None,
     ) -> NkiTensor:
-        if self.access.index is not None:
-            self._not_yet("a view of a run-time indexed view", frame)
-        layout = self.handle.recorder.layout(self.handle, dtype or self.layout.dtype, shape, strides, offset)
-        return NkiTensor(self.handle, layout, View(self.access.buffer, offset, layout.id))
+        """Return a view with another shape; a run-time index goes along unless the view is `fresh`."""
+        kept = index if fresh or index is not None else self.access.index
+        if kept is not None and index is None:
+            if kept.kind is IndexKind.vector and (shape[0], strides[0]) != (self.shape[0], self.strides[0]):
+                self._refuse(
+                    ViewError(
+                        "ONKI210",
+                        f"the rows of `{self._called()}` are picked at run time and cannot be picked again",
+                        "slice the other axes, or the index tile",
+                        rule="GEN-33",
+                    ),
+                    frame,
+                )
+            if dtype is not None and dtype != self.dtype:
+                self._refuse(
+                    ViewError(
+                        "ONKI210",
+                        f"`view` cannot change the dtype of `{self._called()}` after a run-time select",
+                        "change the dtype first",
+                    ),
+                    frame,
+                )
+        kind = IndexKind.none if kept is None else kept.kind
+        recorder = self.handle.recorder
+        layout = recorder.layout(self.handle, dtype or self.layout.dtype, shape, strides, offset, kind)
+        return NkiTensor(
+            self.handle, layout, View(self.access.buffer, offset, layout.id, kept), self.holds if holds is None else holds
+        )
 
     def _called(self) -> str:
         return self.name or "the tensor"

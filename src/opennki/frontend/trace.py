@@ -19,7 +19,16 @@ from opennki.frontend.results import collect_results
 from opennki.frontend.spec import Spec, is_spec_text, parse_spec
 from opennki.ir.dtypes import canonical
 from opennki.ir.location import kernel_location, source_root
-from opennki.ir.types import Input, KernelArtifact, Origin, Signature, Space, View
+from opennki.ir.types import (
+    Input,
+    Instruction,
+    KernelArtifact,
+    Loop,
+    Origin,
+    Signature,
+    Space,
+    View,
+)
 from opennki.isa.recorder import CURRENT
 from opennki.isa.table import TABLE
 from opennki.targets import Target
@@ -194,12 +203,15 @@ _WRITTEN = [
 ]
 
 
-def written_inputs(recorder: TraceRecorder, count: int) -> set[int]:
-    """Return the numbers of the inputs that the program stores into; inputs are the first buffers."""
+def written_inputs(body: Sequence[Instruction | Loop], count: int) -> set[int]:
+    """Return the numbers of the inputs that a program stores into; inputs are its first buffers."""
     found: set[int] = set()
-    for item in recorder.body:
-        for place in _WRITTEN[item.opcode]:  # type: ignore[union-attr]  # loops come with the front end's loops
-            operand = item.operands[place]  # type: ignore[union-attr]  # the same
+    for item in body:
+        if isinstance(item, Loop):
+            found |= written_inputs(item.body, count)
+            continue
+        for place in _WRITTEN[item.opcode]:
+            operand = item.operands[place]
             if operand.__class__ is View and operand.buffer < count:
                 found.add(operand.buffer)
     return found
@@ -229,7 +241,7 @@ def trace_program(
             recorder = TraceRecorder(core, degree, target, root, axes)
             value = run_traced(kernel, recorder, args, kwargs, arguments)
             results.append(collect_results(kernel.name, where, recorder, value))
-            written |= written_inputs(recorder, len(arguments))
+            written |= written_inputs(recorder.body, len(arguments))
             recorders.append(recorder)
         programs = tuple(recorder.program() for recorder in recorders)
     inputs = tuple(

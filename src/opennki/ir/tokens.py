@@ -159,10 +159,9 @@ class Cursor:
         """True at the end of the line."""
         return self.at >= len(self.line.tokens)
 
-    def sees(self, text: str, ahead: int = 0) -> bool:
-        """True if `text` is the next mark or word, or the one `ahead` of it."""
-        tokens = self.line.tokens
-        at = self.at + ahead
+    def sees(self, text: str) -> bool:
+        """True if `text` is the next mark or word."""
+        tokens, at = self.line.tokens, self.at
         return at < len(tokens) and tokens[at].text == text and tokens[at].kind in ("mark", "word")
 
     def takes(self, text: str) -> bool:

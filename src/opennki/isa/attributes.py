@@ -61,6 +61,14 @@ def _integers_or_none(value: Any) -> AttrValue:
     return () if value is None else _integers(value)
 
 
+def _numbers_or_none(value: Any) -> AttrValue:
+    if value is None:
+        return None
+    if isinstance(value, (tuple, list)) and all(isinstance(item, (int, float, np.number)) for item in value):
+        return tuple(float(item) for item in value)
+    raise _refuse("a sequence of numbers or None")
+
+
 def _operator(value: Any) -> AttrValue:
     found = operator_of(value)
     if found is None:
@@ -100,6 +108,7 @@ KINDS: dict[str, AttributeKind] = {
     "int | None": _optional(_INT),
     "tuple[int, ...]": AttributeKind("an int or a tuple of ints", _integers, _same),
     "tuple[int, ...] | None": AttributeKind("an int, a tuple of ints or None", _integers_or_none, _same),
+    "tuple[float, ...] | None": AttributeKind("a sequence of numbers or None", _numbers_or_none, _same),
     "Op": _OP,
     "Op | None": _optional(_OP),
     "Engine": _enum(Engine, "engine"),

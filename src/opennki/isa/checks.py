@@ -200,7 +200,7 @@ def per_partition_column(
     *,
     number: bool = True,
 ) -> Check:
-    """An operand that is a tile has one element for each partition of another one. `number`: or is a number."""
+    """An operand that is a tile has one element for each partition of another; `number`: or is a number."""
 
     def test(call: Call) -> Numbers:
         layout = call.layout(role)

@@ -44,7 +44,9 @@ __all__ = [
     "instruction",
     "orders",
     "reads",
+    "reads_register",
     "writes",
+    "writes_register",
     "writes_where",
 ]
 
@@ -87,7 +89,8 @@ class Role(Struct, frozen=True):
 
     `access` depends on the attributes. `load` is a `Load` or a function of the call. `number`: a Python
     number may stand here; `keyed`: checks look at that number. `many`: a list of tiles. `shaped`: semantics
-    get the view's own shape instead of `[partitions, free]`. `lanes`: only these partitions are touched.
+    get the view's own shape instead of `[partitions, free]`. `lanes`: only these partitions are touched. `register`: a
+    scalar register stands here.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Role(Struct, frozen=True):
     many: bool = False
     shaped: bool = False
     lanes: Callable[[Attrs], slice] | None = None
+    register: bool = False
 
 
 def _role(access: Callable[[Attrs], Access], spaces: frozenset[Space], options: dict[str, Any]) -> Role:
@@ -125,6 +129,16 @@ def accumulates(spaces: frozenset[Space], *, when: Callable[[Attrs], bool | None
     """An operand added to (True), overwritten (False), or either, by what was written before (None)."""
     kinds = {True: Access.UPDATE, False: Access.WRITE, None: Access.ACCUMULATE}
     return _role(lambda attrs: kinds[when(attrs)], spaces, options)
+
+
+def reads_register(**options: Any) -> Role:
+    """A scalar register, or with `number` a Python int, that is read."""
+    return _role(lambda attrs: Access.READ, frozenset(), {"register": True, "load": Load.RAW, **options})
+
+
+def writes_register(**options: Any) -> Role:
+    """A scalar register that is overwritten."""
+    return _role(lambda attrs: Access.WRITE, frozenset(), {"register": True, "load": Load.RAW, **options})
 
 
 def orders(spaces: frozenset[Space], **options: Any) -> Role:
@@ -159,11 +173,15 @@ class Collective(Struct, frozen=True):
 
 
 class Sync(Struct, frozen=True):
-    """How an instruction meets the other cores: its kind, who takes part, and what must match."""
+    """How an instruction meets the other cores: its kind, who takes part, and what must match.
+
+    `peers` of an exchange: to whom this core sends and from whom it receives.
+    """
 
     kind: Barrier | Exchange | Collective
     group: Callable[[Attrs], tuple[int, ...]]
     channel: Callable[[Attrs], Hashable]
+    peers: Callable[[Attrs], tuple[int, int]] | None = None
 
 
 class Call:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from opennki.diag import Label, diagnostic, error, fail
-from opennki.ir.types import AttrValue, Engine, Instruction, Register
+from opennki.ir.types import AttrValue, Engine, Instruction
 from opennki.isa.attributes import KINDS
 from opennki.isa.define import Call, Check, Role, Row
-from opennki.isa.layout import TileLayout
+from opennki.isa.layout import RegisterLayout, TileLayout
 from opennki.isa.machine_rules import GENERAL_CHECKS
 from opennki.isa.recorder import CURRENT, NkiInstruction, Recorder
 from opennki.isa.spell import operand_label
@@ -172,7 +172,7 @@ def _coerce_operands(
             facts[role.name] = tuple(item.layout for item in value)
             continue
         operand, fact = _coerce_operand(role, value, reporter)
-        given[role.name] = value if isinstance(fact, TileLayout) else operand
+        given[role.name] = value if isinstance(fact, (TileLayout, RegisterLayout)) else operand
         operands.append(operand)
         facts[role.name] = fact
     return tuple(operands), facts
@@ -183,15 +183,19 @@ def _coerce_operand(role: Role, value: Any, reporter: _Reporter) -> tuple[Any, A
     if isinstance(layout, TileLayout) and role.spaces:
         reporter.check_owner(role.name, value)
         return value.access, layout
+    if role.register and isinstance(layout, RegisterLayout):
+        return value.access, layout
     if value is None and role.optional:
         return None, None
     if role.number and isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
         number = value.item() if isinstance(value, np.generic) else value
         number = float(number) if isinstance(number, bool) else number
         return number, number
-    if isinstance(value, Register):
-        return value, value
-    kinds = [*(["a tensor"] if role.spaces else []), *(["a number"] if role.number else [])]
+    kinds = [
+        *(["a tensor"] if role.spaces else []),
+        *(["a register"] if role.register else []),
+        *(["a number"] if role.number else []),
+    ]
     expected = " or ".join([*kinds, *(["None"] if role.optional else [])])
     reporter.wrong_kind(role.name, expected, value)
     raise AssertionError  # wrong_kind raises

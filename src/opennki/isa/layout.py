@@ -8,7 +8,7 @@ from typing import Protocol
 from opennki.ir.dtypes import DTYPES, DTypeInfo
 from opennki.ir.types import IndexKind, Layout, Space, View
 
-__all__ = ["Tile", "TileLayout"]
+__all__ = ["REGISTER_LAYOUTS", "RegisterLayout", "Tile", "TileLayout"]
 
 
 class TileLayout:
@@ -65,6 +65,18 @@ class TileLayout:
     def describe(self) -> str:
         """Return the layout as a message shows it, for example `float32[128, 512] in sbuf`."""
         return f"{self.dtype}{list(self.shape)} in {self.space.value}"
+
+
+class RegisterLayout:
+    """What checks know of a scalar register: its dtype, int32 or int64. One object a dtype."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+
+REGISTER_LAYOUTS: dict[str, RegisterLayout] = {name: RegisterLayout(name) for name in ("int32", "int64")}
 
 
 class Tile(Protocol):

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from opennki.diag import fail
 from opennki.ir.types import Engine
-from opennki.isa.enums import DgeMode, DmaEngine, OobMode, ReduceCmd
+from opennki.isa.enums import DgeMode, OobMode, ReduceCmd
 from opennki.isa.operators import OPERATORS
 from opennki.isa.recorder import CURRENT, NkiInstruction
 
@@ -44,14 +44,6 @@ def _not_yet(function: Callable[P, R]) -> Callable[P, R]:
         )
 
     return refuse
-
-
-@_not_yet
-def tensor_copy_predicated(
-    dst: Any, src: Any, predicate: Any, reverse_pred: Any = False, name: Any = None
-) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
 
 
 @_not_yet
@@ -99,21 +91,6 @@ def tensor_scalar_cumulative(
     imm0: Any,
     imm1: Any = None,
     reduce_cmd: Any = ReduceCmd.reset_reduce,
-    name: Any = None,
-) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def activation_reduce(
-    dst: Any,
-    op: Any,
-    data: Any,
-    reduce_op: Any,
-    reduce_res: Any,
-    bias: Any = None,
-    scale: Any = 1.0,
     name: Any = None,
 ) -> NkiInstruction:
     """Not yet."""
@@ -314,20 +291,6 @@ def tensor_scalar_reduce(
 
 
 @_not_yet
-def dma_compute(
-    dst: Any,
-    srcs: Any,
-    reduce_op: Any,
-    scales: Any = None,
-    unique_indices: Any = True,
-    oob_mode: Any = OobMode.error,
-    name: Any = None,
-) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
 def quantize_mx(dst: Any, src: Any, dst_scale: Any, name: Any = None) -> NkiInstruction:
     """Not yet."""
     raise NotImplementedError
@@ -348,60 +311,6 @@ def range_select(
     on_false_value: Any = -3.4028234663852886e38,
     name: Any = None,
 ) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def select_reduce(
-    dst: Any,
-    predicate: Any,
-    on_true: Any,
-    on_false: Any,
-    reduce_res: Any = None,
-    reduce_cmd: Any = ReduceCmd.idle,
-    reduce_op: Any = OPERATORS["maximum"],
-    reverse_pred: Any = False,
-    name: Any = None,
-) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def sendrecv(
-    src: Any,
-    dst: Any,
-    send_to_rank: Any,
-    recv_from_rank: Any,
-    pipe_id: Any,
-    dma_engine: Any = DmaEngine.dma,
-    name: Any = None,
-) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def register_alloc(x: Any = None) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def register_move(dst: Any, src: Any) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def register_load(dst: Any, src: Any) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def register_store(dst: Any, src: Any) -> NkiInstruction:
     """Not yet."""
     raise NotImplementedError
 
@@ -430,17 +339,5 @@ def nonzero_with_count(
 
 @_not_yet
 def topk(val_dst: Any, idx_dst: Any, src: Any, n: Any, name: Any = None) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def scalar_load(src: Any) -> NkiInstruction:
-    """Not yet."""
-    raise NotImplementedError
-
-
-@_not_yet
-def scalar_store(dst: Any, value: Any) -> NkiInstruction:
     """Not yet."""
     raise NotImplementedError

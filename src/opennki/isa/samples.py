@@ -7,7 +7,7 @@ from msgspec import Struct
 from opennki.ir.types import Space
 from opennki.targets import Target
 
-__all__ = ["Sampler", "TileSpec"]
+__all__ = ["RegisterSpec", "Sampler", "TileSpec"]
 
 
 class TileSpec(Struct, frozen=True):
@@ -22,6 +22,12 @@ class TileSpec(Struct, frozen=True):
         """The same tile, looked at through a window."""
         full = tuple((w[0], w[1], w[2] if len(w) == 3 else 1) for w in window)
         return TileSpec(self.space, self.shape, self.dtype, full)
+
+
+class RegisterSpec(Struct, frozen=True):
+    """A scalar register, int32 or int64."""
+
+    dtype: str
 
 
 class Sampler(Struct, frozen=True):
@@ -41,6 +47,10 @@ class Sampler(Struct, frozen=True):
     def psum(self, *shape: int, dtype: str = "float32") -> TileSpec:
         """A tile in PSUM."""
         return TileSpec(Space.psum, shape, dtype)
+
+    def register(self, dtype: str) -> RegisterSpec:
+        """A scalar register."""
+        return RegisterSpec(dtype)
 
     def hbm(self, *shape: int, dtype: str = "float32") -> TileSpec:
         """A tensor in shared HBM."""

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from opennki.ir.program import RoleFacts, RowFacts
 from opennki.isa.define import Barrier, Exchange, Row, freeze
+from opennki.isa.dma.compute import dma_compute
 from opennki.isa.dma.copy import dma_copy
-from opennki.isa.scalar.activation import activation
+from opennki.isa.scalar.activation import activation, activation_reduce
 from opennki.isa.sync.barrier import core_barrier
+from opennki.isa.sync.exchange import sendrecv
+from opennki.isa.sync.registers import (
+    register_load,
+    register_move,
+    register_store,
+    scalar_arithmetic,
+    scalar_read,
+    scalar_store,
+)
 from opennki.isa.tensor.matmul import nc_matmul
 from opennki.isa.tensor.transpose import nc_transpose
 from opennki.isa.vector.broadcast import tensor_scalar
 from opennki.isa.vector.elementwise import tensor_tensor
 from opennki.isa.vector.move import memset, reciprocal, tensor_copy
 from opennki.isa.vector.reduce import tensor_reduce
+from opennki.isa.vector.select import select_reduce, tensor_copy_predicated
 
 __all__ = [
     "BY_NAME",
@@ -20,13 +31,24 @@ __all__ = [
     "ROW_FACTS",
     "TABLE",
     "activation",
+    "activation_reduce",
     "core_barrier",
+    "dma_compute",
     "dma_copy",
     "memset",
     "nc_matmul",
     "nc_transpose",
     "reciprocal",
+    "register_load",
+    "register_move",
+    "register_store",
+    "scalar_arithmetic",
+    "scalar_read",
+    "scalar_store",
+    "select_reduce",
+    "sendrecv",
     "tensor_copy",
+    "tensor_copy_predicated",
     "tensor_reduce",
     "tensor_scalar",
     "tensor_tensor",
@@ -46,6 +68,7 @@ def _facts(row: Row) -> RowFacts:
                 role.name,
                 optional=role.optional,
                 number=role.number,
+                register=role.register,
                 view=bool(role.spaces),
                 many=role.many,
                 spaces=role.spaces,

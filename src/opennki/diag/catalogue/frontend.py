@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opennki.diag.catalogue.entry import Entry
+from opennki.diag.records import Severity
 
 ENTRIES: tuple[Entry, ...] = (
     Entry(
@@ -132,5 +133,66 @@ ENTRIES: tuple[Entry, ...] = (
         ),
         fix="correct the line, or call the kernel with arguments that it takes",
         source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI111",
+        title="register in Python control flow",
+        template="{what} has no value while the kernel is traced",
+        stage="trace",
+        cause=("A register or scalar gets its value when the program runs; Python runs before that."),
+        fix="use `nl.fori_loop` or `nl.while_loop` for loops, and `tensor_copy_predicated` for choices",
+        source="nki/deep-dives/nki-dynamic-loops.rst",
+        type_error=True,
+    ),
+    Entry(
+        code="ONKI112",
+        title="dynamic loop that cannot be recorded",
+        template="{what} has no counterpart on the device",
+        stage="trace",
+        cause=(
+            "The body of a dynamic loop is recorded once and turns on the device, so Python cannot leave it."
+        ),
+        fix="let the loop end by its bound or its register; write `nl.fori_loop` or `nl.while_loop` with a function as body",
+        source="nki/deep-dives/nki-dynamic-loops.rst",
+    ),
+    Entry(
+        code="ONKI113",
+        title="tensor that outlives its loop",
+        template="`{tensor}` is allocated in a dynamic loop's body and used after the loop",
+        stage="trace",
+        cause=("A tensor of the body is a fresh one in each turn and ends with it."),
+        fix="allocate the tensor before the loop and write it in the body",
+        source="nki/deep-dives/nki-dynamic-loops.rst",
+    ),
+    Entry(
+        code="ONKI114",
+        title="loop body returns the wrong thing",
+        template="the body of a dynamic loop returns {got}",
+        stage="trace",
+        cause=(
+            "The body of `nl.fori_loop` returns nothing; that of `nl.while_loop` returns the register that is tested next."
+        ),
+        fix="return nothing from `nl.fori_loop`, the register from `nl.while_loop`; keep state in SBUF or HBM",
+        source="nki/deep-dives/nki-dynamic-loops.rst",
+    ),
+    Entry(
+        code="ONKI115",
+        title="construct that NKI 0.7 no longer has",
+        template="{what} is gone in NKI 0.7",
+        stage="trace",
+        cause=("The vendor's tracer of NKI 0.7 refuses this construct; OpenNKI still takes it."),
+        fix="write `{instead}`",
+        source="nki/deep-dives/nki-dynamic-loops.rst",
+        severity=Severity.warning,
+    ),
+    Entry(
+        code="ONKI116",
+        title="dependency across a loop's edge",
+        template="`depends_on` cannot cross the edge of a dynamic loop",
+        stage="trace",
+        cause=("The semaphore behind a dependency fires in every turn, or never."),
+        fix="depend on an instruction of the same loop body, or of an enclosing one",
+        source="nki/deep-dives/nki-dynamic-loops.rst",
+        validation=True,
     ),
 )

@@ -41,4 +41,13 @@ ENTRIES: tuple[Entry, ...] = (
         fix="pass a writable copy: `{name}.copy()`",
         source="OpenNKI",
     ),
+    Entry(
+        code="ONKI704",
+        title="run-time index out of range",
+        template="`{instruction}` got the run-time index {value}, legal are 0 to {last}",
+        stage="run",
+        cause="An index that the program read from a tile or a register points outside of the tensor.",
+        fix="make the index legal, or skip such rows with `oob_mode=nisa.oob_mode.skip`",
+        source="nki/api/nki/isa/__init__.py:265",
+    ),
 )

@@ -73,6 +73,43 @@ def _no_load(call: Call) -> Numbers:
     return {"role": "reduce_cmd"} if call.attrs["reduce_cmd"] is ReduceCmd.load_reduce else None
 
 
+_FUNCTION_CHECKS = (
+    rule(
+        "ONKI206",
+        "ACTIVATION-10",
+        "`{instruction}` has no function `nl.{op}`",
+        _no_function,
+        help="use one of the activation functions, for example `nl.exp`; see `opennki isa activation`",
+    ),
+    equal_partitions("ACTIVATION-05", "dst", "data"),
+    equal_free("ACTIVATION-05", "dst", "data"),
+    per_partition_column("ACTIVATION-02", "scale", "data"),
+    dtype_among("ACTIVATION-02", "scale", ("float32",)),
+    per_partition_column("ACTIVATION-03", "bias", "data"),
+    rule(
+        "ONKI207",
+        "ACTIVATION-03",
+        "`{instruction}` on {target} takes a tile as `bias`, not a number",
+        _scalar_bias,
+        help="fill a tile `[{partitions}, 1]` with `nisa.memset` and pass it, or trace for trn2 or trn3",
+    ),
+    rule(
+        "ONKI202",
+        "ACTIVATION-03",
+        "`{instruction}` cannot take a `bias` in tfloat32",
+        _tf32_bias,
+        help="allocate the bias as float32",
+    ),
+    rule(
+        "ONKI207",
+        "ACTIVATION-08",
+        "`{instruction}` with `nl.reciprocal` cannot take a `bias` on {target}",
+        _biased_reciprocal,
+        help="add the bias in an instruction of its own, or use `nisa.reciprocal`",
+    ),
+)
+
+
 @instruction(
     engines=(Engine.scalar,),
     space_rule="ACTIVATION-01",
@@ -83,39 +120,7 @@ def _no_load(call: Call) -> Numbers:
     reduce_res=writes(ON_CHIP, optional=True),
     state=State(ACCUMULATOR, _accumulator),
     checks=(
-        rule(
-            "ONKI206",
-            "ACTIVATION-10",
-            "`{instruction}` has no function `nl.{op}`",
-            _no_function,
-            help="use one of the activation functions, for example `nl.exp`; see `opennki isa activation`",
-        ),
-        equal_partitions("ACTIVATION-05", "dst", "data"),
-        equal_free("ACTIVATION-05", "dst", "data"),
-        per_partition_column("ACTIVATION-02", "scale", "data"),
-        dtype_among("ACTIVATION-02", "scale", ("float32",)),
-        per_partition_column("ACTIVATION-03", "bias", "data"),
-        rule(
-            "ONKI207",
-            "ACTIVATION-03",
-            "`{instruction}` on {target} takes a tile as `bias`, not a number",
-            _scalar_bias,
-            help="fill a tile `[{partitions}, 1]` with `nisa.memset` and pass it, or trace for trn2 or trn3",
-        ),
-        rule(
-            "ONKI202",
-            "ACTIVATION-03",
-            "`{instruction}` cannot take a `bias` in tfloat32",
-            _tf32_bias,
-            help="allocate the bias as float32",
-        ),
-        rule(
-            "ONKI207",
-            "ACTIVATION-08",
-            "`{instruction}` with `nl.reciprocal` cannot take a `bias` on {target}",
-            _biased_reciprocal,
-            help="add the bias in an instruction of its own, or use `nisa.reciprocal`",
-        ),
+        *_FUNCTION_CHECKS,
         rule(
             "ONKI206",
             "ACTIVATION-04",
@@ -156,6 +161,11 @@ def activation(
     """
 
 
+def _applied(op: Operator, data: Any, bias: Any, scale: Any) -> Any:
+    x = data if isinstance(scale, np.float32) and scale == 1.0 else data * scale
+    return op.activation(x if bias is None else x + bias)  # type: ignore[misc]  # ACTIVATION-10
+
+
 @activation.semantics
 def _activation(
     data: Any,
@@ -167,8 +177,7 @@ def _activation(
     reduce_op: Operator | None,
     reduce_cmd: ReduceCmd,
 ) -> Any:
-    x = data if isinstance(scale, np.float32) and scale == 1.0 else data * scale
-    result = op.activation(x if bias is None else x + bias)  # type: ignore[misc]  # ACTIVATION-10
+    result = _applied(op, data, bias, scale)
     if reduce_cmd is ReduceCmd.idle and state is None:
         return result
     total = np.zeros_like(state) if reduce_cmd in (ReduceCmd.reset, ReduceCmd.reset_reduce) else state
@@ -241,3 +250,95 @@ def _activation_rejects(t: Sampler) -> Rejects:
     if t.generation == 2:
         yield "ACTIVATION-03", {**tile, "bias": 1.0}
         yield "ACTIVATION-08", {**tile, "op": OPERATORS["reciprocal"], "bias": t.sbuf(128, 1)}
+
+
+def _reduces_elsewhere(call: Call) -> Numbers:
+    op: Operator = call.attrs["reduce_op"]
+    if op.name == "add" or (call.generation > 2 and op.name in ("maximum", "minimum")):
+        return None
+    allowed = "`nl.add`" if call.generation == 2 else "`nl.add`, `nl.maximum` and `nl.minimum`"
+    return {"op": op.name, "allowed": allowed, "role": "reduce_op"}
+
+
+@instruction(
+    engines=(Engine.scalar,),
+    space_rule="ACTIVATION-01",
+    dst=writes(ON_CHIP),
+    data=reads(ON_CHIP),
+    reduce_res=writes(ON_CHIP, optional=True),
+    bias=reads(ON_CHIP, number=True, optional=True),
+    scale=reads(ON_CHIP, number=True),
+    state=State(ACCUMULATOR, lambda attrs: Access.WRITE),
+    checks=(
+        *_FUNCTION_CHECKS,
+        rule(
+            "ONKI206",
+            "ACTIVATION_REDUCE-01",
+            "`{instruction}` reduces with {allowed} on {target}, not with `nl.{op}`",
+            _reduces_elsewhere,
+            help="write `reduce_op=nl.add`",
+        ),
+        per_partition_column("ACTIVATION_REDUCE-02", "reduce_res", "data", number=False),
+    ),
+    source="nki/api/nki/isa/__init__.py:1461",
+)
+def activation_reduce(
+    dst: Tile,
+    op: Op,
+    data: Tile,
+    reduce_op: Op,
+    reduce_res: Tile | None,
+    bias: float | Tile | None = None,
+    scale: float | Tile = 1.0,
+    name: str | None = None,
+) -> None:
+    """Write `op(data * scale + bias)` to `dst`, and its reduction along the free axes to `reduce_res`, `[P, 1]`.
+
+    What `activation` with `reduce_cmd.reset_reduce` does; the engine's accumulator keeps the result.
+
+    Errors: ONKI201, ONKI202, ONKI205 to ONKI207. Source: nki/api/nki/isa/__init__.py:1461.
+    """
+
+
+@activation_reduce.semantics
+def _activation_reduce(
+    data: Any, bias: Any, scale: Any, state: Any, *, op: Operator, reduce_op: Operator
+) -> Any:
+    result = _applied(op, data, bias, scale)
+    total = reduce_op.reduce(result)  # type: ignore[misc]  # ACTIVATION_REDUCE-01
+    return {"dst": result, "reduce_res": total, "state": total}
+
+
+@activation_reduce.cost
+def _activation_reduce_cost(call: Call) -> Cost:
+    return cycles(max(MIN_II, call.free("dst")) + MIN_II)
+
+
+@activation_reduce.samples
+def _activation_reduce_samples(t: Sampler) -> Samples:
+    call = {
+        "dst": t.sbuf(128, 16),
+        "data": t.psum(128, 16),
+        "op": OPERATORS["exp"],
+        "reduce_op": OPERATORS["add"],
+        "reduce_res": t.sbuf(128, 1),
+    }
+    yield call
+    yield {**call, "bias": t.sbuf(128, 1), "scale": t.sbuf(128, 1)}
+    if t.generation > 2:
+        yield {**call, "reduce_op": OPERATORS["maximum"], "reduce_res": None}
+
+
+@activation_reduce.rejects
+def _activation_reduce_rejects(t: Sampler) -> Rejects:
+    call = {
+        "dst": t.sbuf(128, 16),
+        "data": t.sbuf(128, 16),
+        "op": OPERATORS["exp"],
+        "reduce_op": OPERATORS["add"],
+        "reduce_res": t.sbuf(128, 1),
+    }
+    yield "ACTIVATION_REDUCE-01", {**call, "reduce_op": OPERATORS["multiply"]}
+    yield "ACTIVATION_REDUCE-02", {**call, "reduce_res": t.sbuf(128, 2)}
+    yield "ACTIVATION-02", {**call, "scale": t.sbuf(128, 2)}
+    yield "ACTIVATION-05", {**call, "dst": t.sbuf(127, 16)}

@@ -109,7 +109,11 @@ def _scalar_engine_pair(call: Call) -> Numbers:
     op1 = call.attrs["op1"]
     pair = (call.attrs["op0"].name, None if op1 is None else op1.name)
     if call.generation < 3:
-        return {"pair": _pair(pair), "why": f"{call.target.name} has no tensor_scalar there", "role": "engine"}
+        return {
+            "pair": _pair(pair),
+            "why": f"{call.target.name} has no tensor_scalar there",
+            "role": "engine",
+        }
     if pair not in _SCALAR_ENGINE_PAIRS:
         return {"pair": _pair(pair), "why": "it has (multiply, add), (multiply) and (add)", "role": "engine"}
     return None

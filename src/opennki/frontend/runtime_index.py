@@ -1,0 +1,181 @@
+"""Run-time indices of views: where the index is read, how far it moves, which values are legal.
+
+Source: nki/deep-dives/nki-aps.rst "Dynamic Access", facts/constraints.csv GEN-29 to GEN-33.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from opennki.frontend.recorder import row_bytes
+from opennki.frontend.views import ViewError
+from opennki.ir.dtypes import DTYPES
+from opennki.ir.types import Index, IndexKind, Register, Space, View
+from opennki.isa.layout import RegisterLayout, TileLayout
+
+if TYPE_CHECKING:
+    from opennki.frontend.tensor import NkiTensor
+
+__all__ = [
+    "check_axis",
+    "check_once",
+    "check_rows",
+    "is_runtime",
+    "pattern_index",
+    "scalar_source",
+    "vector_source",
+]
+
+Shape = tuple[int, ...]
+
+
+def is_runtime(value: Any) -> bool:
+    """True for a tile, a register or a scalar: an index whose value is known only when the program runs."""
+    return isinstance(getattr(value, "layout", None), (TileLayout, RegisterLayout))
+
+
+def check_once(tensor: NkiTensor) -> None:
+    """A view takes one run-time index."""
+    if tensor.access.index is not None:
+        raise ViewError(
+            "ONKI210",
+            f"`{tensor.name}` already has a run-time index, a view takes one",
+            "compute one combined index first",
+            rule="GEN-30",
+        )
+
+
+def check_axis(tensor: NkiTensor, axis: int) -> None:
+    """On chip the partition axis takes no run-time index."""
+    if tensor.layout.is_on_chip and axis == 0:
+        raise ViewError(
+            "ONKI210",
+            f"the partition axis of `{tensor.name}` in {tensor.buffer.name} takes no run-time index",
+            "index a free axis, or move rows with `nisa.dma_copy`",
+            rule="GEN-30",
+        )
+
+
+def check_rows(tensor: NkiTensor, dim: object) -> None:
+    """Rows are picked along axis 0 of an HBM tensor."""
+    if dim != 0:
+        raise ViewError(
+            "ONKI210",
+            f"rows are picked at run time along axis 0 only, got {dim!r}",
+            "permute the axis to the front first",
+            rule="GEN-32",
+        )
+    if tensor.layout.is_on_chip:
+        raise ViewError(
+            "ONKI210",
+            f"rows are picked at run time from HBM only, `{tensor.name}` is in {tensor.buffer.name}",
+            "keep the table in HBM",
+            rule="GEN-31",
+        )
+
+
+def _tile_source(value: Any, what: str) -> NkiTensor:
+    layout = getattr(value, "layout", None)
+    if not isinstance(layout, TileLayout) or not layout.info.is_integer:
+        got = f"{layout.dtype}" if isinstance(layout, TileLayout) else type(value).__name__
+        raise ViewError("ONKI210", f"`{what}` is read from a tile of integers, got {got}")
+    if layout.space is not Space.sbuf:
+        raise ViewError(
+            "ONKI210",
+            f"`{what}` is read from SBUF, `{value.name}` is in {layout.space.name}",
+            "load it with `nisa.dma_copy` first",
+        )
+    tile: NkiTensor = value
+    return tile
+
+
+def scalar_source(tensor: NkiTensor, value: Any) -> View | Register:
+    """Where a single index is read: a register, or the one element of an SBUF tile."""
+    layout = getattr(value, "layout", None)
+    if isinstance(layout, RegisterLayout):
+        if layout.dtype == "int64" and tensor.layout.is_on_chip:
+            raise ViewError(
+                "ONKI210", f"an int64 scalar cannot index `{tensor.name}` in {tensor.buffer.name}, only HBM"
+            )
+        register: Register = value.access
+        return register
+    tile = _tile_source(value, "scalar_offset")
+    if tile.size != 1:
+        raise ViewError(
+            "ONKI210",
+            f"`scalar_offset` is one element, `{tile.name}` has {list(tile.shape)}",
+            "slice one element: `[0:1, 0:1]`",
+            rule="DMA_COPY-04",
+        )
+    return tile.access
+
+
+def vector_source(tensor: NkiTensor, value: Any) -> tuple[View, int]:
+    """Where one index a partition is read: an SBUF tile `[P, 1]`. Returns the access and P."""
+    tile = _tile_source(value, "vector_offset")
+    if tile.layout.free_elements != 1:
+        raise ViewError(
+            "ONKI210",
+            f"`vector_offset` is one index a partition, `{tile.name}` has {list(tile.shape)}",
+            "slice one column: `[:, 0:1]`",
+            rule="DMA_COPY-03",
+        )
+    return tile.access, tile.layout.partitions
+
+
+def pattern_index(
+    tensor: NkiTensor,
+    dtype: str,
+    pattern: tuple[int, Shape, Shape],
+    scalar: Any,
+    vector: Any,
+    axis: object,
+) -> Index | None:
+    """Return the run-time index of an explicit pattern `(start, steps, counts)`, None without one.
+
+    One unit of the index moves by the tensor's step along `axis`, whatever the pattern says. Legal values end
+    where the pattern would leave the tensor.
+    """
+    if scalar is None and vector is None:
+        return None
+    if scalar is not None and vector is not None:
+        raise ViewError(
+            "ONKI210", "`scalar_offset` and `vector_offset` exclude each other", "give one", rule="GEN-29"
+        )
+    if isinstance(axis, bool) or not isinstance(axis, int) or not 0 <= axis < tensor.ndim:
+        raise ViewError("ONKI210", f"`indirect_dim` {axis!r} is no axis of {list(tensor.shape)}")
+    old, new = DTYPES[tensor.dtype].bytes, DTYPES[dtype].bytes
+    step = tensor.strides[axis] * old // new
+    start, steps, counts = pattern
+    if vector is not None:
+        check_rows(tensor, axis)
+        source, rows = vector_source(tensor, vector)
+        if counts[0] > rows:
+            raise ViewError(
+                "ONKI210",
+                f"the pattern has {counts[0]} rows, `vector_offset` has {rows} indices",
+                f"write `[[{step}, {rows}], …]`",
+                rule="DMA_COPY-03",
+            )
+        extent = min(tensor.shape[0], _room(tensor, new, start, (0, *steps[1:]), counts, step))
+        return Index(IndexKind.vector, source, step, extent, 0)
+    check_axis(tensor, axis)
+    return Index(
+        IndexKind.scalar,
+        scalar_source(tensor, scalar),
+        step,
+        _room(tensor, new, start, steps, counts, step),
+        axis,
+    )
+
+
+def _room(tensor: NkiTensor, size: int, start: int, steps: Shape, counts: Shape, step: int) -> int:
+    """How many values of an index keep a pattern inside its tensor, or on chip inside a partition's row."""
+    buffer = tensor.handle.buffer
+    total = prod(buffer.shape) * DTYPES[buffer.dtype].bytes // size
+    if tensor.layout.is_on_chip:
+        total = row_bytes(buffer) // size
+        start, steps, counts = start % total, steps[1:], counts[1:]
+    last = start + sum(max(0, s * (c - 1)) for s, c in zip(steps, counts, strict=True))
+    return (total - 1 - last) // step + 1 if step > 0 else 1

@@ -1,0 +1,1 @@
+"""The instruction set: the row machinery and the rows."""
