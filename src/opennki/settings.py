@@ -9,8 +9,11 @@ ONKI002, ONKI008, and ONKI301 for a kernel with two degrees); whether the target
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Callable, Sequence
 from operator import index
+from pathlib import Path
 from typing import Generic, Literal, NoReturn, TypeVar
 
 from msgspec import Struct
@@ -23,6 +26,8 @@ __all__ = [
     "Kind",
     "Setting",
     "SettingRow",
+    "cache_folder",
+    "cache_limit",
     "check_degree",
     "degree_diagnostic",
     "describe_settings",
@@ -32,12 +37,14 @@ __all__ = [
     "graph_degree",
     "kernel_degree",
     "kernel_lnc_from_graph",
+    "launch_variables",
     "parse_degree",
     "precise_fp",
     "runtime_degree",
     "simulator_requested",
     "supported_degrees",
     "target_setting",
+    "trace_switches",
 ]
 
 T = TypeVar("T")
@@ -53,6 +60,8 @@ NC_VERSION = "NKI_NC_VERSION"
 KERNEL_LNC = "OPENNKI_KERNEL_LNC"
 PRECISE_FP = "NKI_PRECISE_FP"
 SIMULATOR = "NKI_SIMULATOR"
+CACHE_DIR = "OPENNKI_CACHE_DIR"
+CACHE_LIMIT = "OPENNKI_CACHE_LIMIT"
 
 VARIABLES: dict[str, str] = {
     TARGET_OVERRIDE: "the target, unless an option names one",
@@ -63,8 +72,16 @@ VARIABLES: dict[str, str] = {
     KERNEL_LNC: "`graph`: a kernel without bracket takes the degree of its graph",
     PRECISE_FP: "`0`: low-precision tensors are kept in fp32 while a kernel runs",
     SIMULATOR: "`1`: kernels run in the simulator at their own degree, without the checks of baking",
+    CACHE_DIR: "the folder of the cache, else `opennki` in the platform's cache folder",
+    CACHE_LIMIT: "how large the cache may grow, such as `512MiB` (default 1GiB); `0`: every kernel is traced anew",
 }
 """Every variable that OpenNKI reads, and what it sets."""
+
+_LAUNCH = (SIMULATOR, TARGET_OVERRIDE, NC_VERSION, DEGREE, COMPILER_FLAGS, PRECISE_FP, CACHE_LIMIT)
+"""What a direct call depends on, apart from the runtime's degree, which an executable looks at itself."""
+
+_CACHE_LIMIT_BYTES = 1 << 30
+_SIZE = re.compile(r"(\d{1,18})\s*(?:([KMGT])(?:i?B)?|B)?", re.ASCII | re.IGNORECASE)
 
 _DEGREE_FLAGS = ("--lnc", "-lnc", "--logical-nc-config")
 _SHOWN_CHARACTERS = 60
@@ -316,6 +333,59 @@ def simulator_requested() -> bool:
     Errors: ONKI008 for a value other than 0 and 1. Source: nki_simulator guide.
     """
     return _choice(SIMULATOR, {"0": False, "1": True}, default=False)
+
+
+def trace_switches() -> dict[str, str]:
+    """Return the switches that instructions read while a kernel is traced, by variable, as they are in force.
+
+    Errors: ONKI008.
+    """
+    return {PRECISE_FP: "1" if precise_fp() else "0"}
+
+
+def launch_variables() -> tuple[str | None, ...]:
+    """Return the text of every variable that a direct call depends on: equal texts, equal settings."""
+    return tuple([os.environ.get(name) for name in _LAUNCH])
+
+
+def cache_folder() -> Path | None:
+    """Return the folder of the cache: OPENNKI_CACHE_DIR, else `opennki` in the platform's cache folder.
+
+    The platform's is XDG_CACHE_HOME where that is set, `~/Library/Caches` on macOS, LOCALAPPDATA on Windows,
+    else `~/.cache`. None where the user has no home.
+    """
+    own = os.environ.get(CACHE_DIR, "")
+    if own.strip():
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME", "").strip()
+    if not base and sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "").strip()
+    if not base:
+        home = os.path.expanduser("~")
+        if not os.path.isabs(home):
+            return None
+        base = os.path.join(home, "Library/Caches" if sys.platform == "darwin" else ".cache")
+    return Path(base, "opennki")
+
+
+def cache_limit() -> int:
+    """Return how many bytes the cache may have: OPENNKI_CACHE_LIMIT, 1 GiB by default; 0 turns it off.
+
+    Errors: ONKI008 for what is no size, such as `500000000`, `512MiB` or `2GiB`.
+    """
+    text = _variable(CACHE_LIMIT)
+    if text is None:
+        return _CACHE_LIMIT_BYTES
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        fail(
+            "ONKI008",
+            variable=CACHE_LIMIT,
+            value=_shown(text),
+            reason="expected a size such as `512MiB` or `2GiB`, or `0`",
+            help=(f"set it to a size in bytes, KiB, MiB or GiB, or `unset {CACHE_LIMIT}`",),
+        )
+    return int(found[1]) << 10 * " KMGT".index((found[2] or " ").upper())
 
 
 def describe_settings() -> list[SettingRow]:

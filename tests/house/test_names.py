@@ -16,6 +16,8 @@ MAY_NAME_INSTRUCTIONS = (
     "opennki.isa.table",  # the one import list of all rows
     "opennki.isa.api",  # the names that `nki.isa` re-exports
     "opennki.frontend.language",  # `nl` functions composed of rows
+    "opennki.frontend.loops",
+    "opennki.frontend.register",
     "opennki.nki",
 )
 """The modules (and what is below them) that name instructions by design."""

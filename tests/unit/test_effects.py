@@ -189,9 +189,11 @@ def test_every_row_gives_an_effect_for_each_tile(builder: ProgramBuilder) -> Non
     for row in BY_NAME.values():
         attrs = {name: None for name in ("accumulate", "reduce_cmd")} | {"reduce_cmd": ReduceCmd.idle}
         accesses = [role.access(attrs) for role in row.roles]
+        assert all(isinstance(access, define.Access) for access in accesses)
         if row.sync is None:
-            assert accesses[0] in (Access.WRITE, Access.ACCUMULATE), row.name
-            assert all(isinstance(access, define.Access) for access in accesses)
+            assert accesses[0] in (Access.WRITE, Access.WRITE_WHERE, Access.ACCUMULATE), row.name
+        elif isinstance(row.sync.kind, define.Exchange):
+            assert accesses == [Access.READ, Access.WRITE]
         else:
             assert accesses == [Access.ORDER]
 

@@ -508,20 +508,32 @@ def test_offset_of_a_view_that_starts_elsewhere_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("says", "rule", "make"),
     [
-        ("NkiTensor.vector_select", lambda t: t.vector_select(0, t)),
-        ("NkiTensor.indirect", lambda t: t.indirect(t)),
-        ("NkiTensor.select with a run-time index", lambda t: t.select(0, t)),
-        ("NkiTensor.ap with a run-time offset", lambda t: t.ap([[6, 4], [1, 6]], vector_offset=t)),
-        ("NkiTensor.ap with a run-time offset", lambda t: t.ap([[6, 4], [1, 6]], scalar_offset=t)),
+        ("picked at run time from HBM only, `t` is in sbuf", "GEN-31", lambda t: t.vector_select(0, t)),
+        ("along axis 0 only, got 1", "GEN-32", lambda t: t.vector_select(1, t)),
+        ("the partition axis of `t` in sbuf takes no run-time index", "GEN-30", lambda t: t.select(0, t)),
+        ("read from a tile of integers, got float32", None, lambda t: t.select(1, t)),
+        ("picked at run time from HBM only", "GEN-31", lambda t: t.ap([[6, 4], [1, 6]], vector_offset=t)),
+        (
+            "exclude each other",
+            "GEN-29",
+            lambda t: t.ap([[6, 4], [1, 6]], vector_offset=t, scalar_offset=t),
+        ),
     ],
 )
-def test_run_time_indices_are_not_yet(name: str, make: Make) -> None:
+def test_run_time_indices_where_they_cannot_be(says: str, rule: str | None, make: Make) -> None:
     with pytest.raises(OpenNkiError) as caught:
         traced(lambda: make(tensor((4, 6))))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.rule) == ("ONKI210", rule)
+    assert says in found.message
+
+
+def test_indirect_columns_are_not_yet() -> None:
+    with pytest.raises(OpenNkiError) as caught:
+        traced(lambda: (lambda t: t.indirect(t))(tensor((4, 6))))
     assert caught.value.code == "ONKI102"
-    assert caught.value.diagnostics[0].message == f"`{name}` is documented but not yet in OpenNKI"
 
 
 def test_equal_windows_share_one_layout() -> None:

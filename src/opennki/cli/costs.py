@@ -10,8 +10,8 @@ from opennki.isa.attributes import KINDS
 from opennki.isa.cost import Cost
 from opennki.isa.define import Call, Row
 from opennki.isa.emit import check_call
-from opennki.isa.layout import TileLayout
-from opennki.isa.samples import Sampler, TileSpec
+from opennki.isa.layout import REGISTER_LAYOUTS, TileLayout
+from opennki.isa.samples import RegisterSpec, Sampler, TileSpec
 from opennki.targets import Target
 
 __all__ = ["example_cost"]
@@ -32,7 +32,7 @@ def example_cost(row: Row, target: Target) -> str | None:
     check_call(call, lambda check, numbers: None)  # settles the engine; a sample is legal
     cost: Cost = row.rules["cost"](call)
     amount = f"{cost.cycles:g} cycles of {call.engine.name}" if cost.cycles else f"{cost.nanoseconds:g} ns"
-    shown = ", ".join(f"{name} {layout.describe()}" for name, layout in call.layouts())
+    shown = ", ".join(f"{name} {layout.describe()}" for name, layout in call.layouts()) or "registers"
     return f"{amount} ({cost.basis}) on {target.name} for {shown}"
 
 
@@ -41,6 +41,8 @@ def _fact(value: Any) -> Any:
     if isinstance(value, TileSpec):
         pattern = tuple(zip(steps_of(value.shape), value.shape, strict=True))
         return TileLayout(0, Layout(value.space, value.dtype, pattern), steps_of(value.shape)[0])
+    if isinstance(value, RegisterSpec):
+        return REGISTER_LAYOUTS[value.dtype]
     if isinstance(value, list | tuple):
         return tuple(_fact(item) for item in value)
     return value

@@ -38,7 +38,7 @@ _SPECIAL = ("out", "engine", "target")
 
 
 class _Read(Struct, frozen=True):
-    """A role that is read: its place among the operands and how it reaches the semantics. `count`: of a list."""
+    """A role that is read: its place among the operands, how it reaches the semantics, `count` of a list."""
 
     position: int
     load: Load

@@ -53,7 +53,7 @@ class Rendezvous:
             self._meet(core, channel, where)
 
     def exchange(self, core: int, channel: Hashable, where: Any, value: Any, peers: tuple[int, int]) -> Any:
-        """Wait until all cores wait on `channel` and each sends to whom receives from it; return what was sent.
+        """Wait until all cores wait on `channel`, each sending to who receives from it; return what was sent.
 
         `peers`: to whom this core sends, from whom it receives. Raises `Hopeless` or `Aborted`.
         """

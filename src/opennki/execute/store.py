@@ -40,7 +40,7 @@ def converting(target: Array, dtype: str, bits: bool) -> Callable[[Any], Array]:
 
 
 def row_chooser(target: Array, dtype: str, bits: bool) -> Callable[[Any, Array], None]:
-    """Return the function that stores those rows of a result that a mask keeps, by the result's first axis."""
+    """Return the function that stores those rows of a result (its first axis) that a mask keeps."""
     convert = converting(target, dtype, bits)
 
     def write(value: Any, mask: Array) -> None:

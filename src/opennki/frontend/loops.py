@@ -33,7 +33,9 @@ def _bound(recorder: TraceRecorder, value: Any, what: str, called: str, frame: F
         return value.access
     if not isinstance(value, (bool, NkiScalar)) and hasattr(value, "__index__"):
         return int(value.__index__())
-    got = f"a scalar of {value.dtype}" if isinstance(value, NkiScalar) else f"`{value!r}`"
+    got = f"`{value!r}`"
+    if isinstance(value, NkiScalar):
+        got = "the result of a comparison" if value.is_comparison else f"an {value.dtype} scalar"
     fail(
         "ONKI101",
         **_here(recorder, frame),
@@ -45,13 +47,8 @@ def _bound(recorder: TraceRecorder, value: Any, what: str, called: str, frame: F
 
 
 def _step(recorder: TraceRecorder, step: Any, called: str, frame: FrameType) -> int:
-    if (
-        isinstance(step, bool)
-        or isinstance(step, (VirtualRegister, NkiScalar))
-        or not hasattr(step, "__index__")
-    ):
-        step = 0
-    if int(step.__index__()) < 1:
+    is_int = not isinstance(step, (bool, VirtualRegister, NkiScalar)) and hasattr(step, "__index__")
+    if not is_int or int(step.__index__()) < 1:
         fail(
             "ONKI101",
             **_here(recorder, frame),
@@ -66,8 +63,8 @@ def _step(recorder: TraceRecorder, step: Any, called: str, frame: FrameType) -> 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int = 1) -> None:
     """Run `body_fun(i)` for i from `lower` to `upper` (exclusive) in steps of `step`, on the device.
 
-    Bounds are ints, registers or int32 scalars; `step` an int above 0. `i` is an `NkiScalar`, or a register if
-    a bound is one; it is passed by value. State lives in SBUF or HBM; a tensor of the body ends with it.
+    Bounds are ints, registers or int32 scalars; `step` an int above 0. `i` is an `NkiScalar`, or a register
+    if a bound is one; it is passed by value. State lives in SBUF or HBM; a tensor of the body ends with it.
     Errors: ONKI101, ONKI113, ONKI114. Source: nki/api/nki/language/__init__.py:2431, SDK 2.33.
     """
     recorder = current("nl.fori_loop")
@@ -87,13 +84,14 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
     for _ in recorder.turns(LoopKind.counted, induction, low, high, stride, location):
         returned = body_fun(value())
         if returned is not None:
-            fail("ONKI114", **_here(recorder, frame), got=f"an object of type `{type(returned).__name__}`")
+            got = f"an object of type `{type(returned).__name__}`"
+            fail("ONKI114", **_here(recorder, frame), loop="nl.fori_loop", got=got, expected="nothing")
 
 
 def while_loop(init: Any, body_fun: Callable[[Any], Any]) -> None:
     """Run `body_fun(r)` as long as the register `r` is not 0, tested before each turn, on the device.
 
-    `init` is a register; the body takes it and returns the register that is tested next (the same one will do).
+    `init` is a register; the body takes it and returns the register that is tested next, perhaps the same.
     Errors: ONKI101, ONKI113, ONKI114. Source: nki/api/nki/language/__init__.py:2489.
     """
     recorder = current("nl.while_loop")
@@ -114,15 +112,16 @@ def while_loop(init: Any, body_fun: Callable[[Any], Any]) -> None:
         returned = body_fun(condition)
         if not isinstance(returned, VirtualRegister):
             got = "nothing" if returned is None else f"an object of type `{type(returned).__name__}`"
-            fail("ONKI114", **_here(recorder, frame), got=got)
+            fail("ONKI114", **_here(recorder, frame), loop="nl.while_loop", got=got, expected="a register")
         if returned.access.id != condition.access.id:
             register_move(condition, returned)  # type: ignore[arg-type]  # registers stand for tiles here
 
 
 def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[VirtualRegister]:
-    """Yield the induction register of a dynamic loop: `for i in nl.dynamic_range(…)`. Gone in NKI 0.7 (a lint).
+    """Yield the induction register of a dynamic loop: `for i in nl.dynamic_range(…)`.
 
-    Bounds are ints or registers. `break`, `return` and `else` have no counterpart on the device (ONKI112).
+    Gone in NKI 0.7 (ONKI115, a warning). Bounds are ints or registers. `break`, `return` and `else` have no
+    counterpart on the device (ONKI112).
     Source: nki/api/nki/language/__init__.py:2407.
     """
     recorder = current("nl.dynamic_range")

@@ -331,7 +331,7 @@ class TraceRecorder:
         self.edges.append((instruction, producer))
 
     def program(self) -> Program:
-        """Close the trace and return its program. Errors: ONKI113 (a tensor that outlives its loop), ONKI116."""
+        """Close the trace and return its program. Errors: ONKI113 (a tensor outlives its loop), ONKI116."""
         close_body(self)
         return Program(
             core=self.core,

@@ -19,6 +19,8 @@ from opennki.isa.table import register_load, register_move, scalar_arithmetic, s
 
 __all__ = ["NkiScalar", "VirtualRegister", "register_alloc", "scalar_load"]
 
+NO_VALUE = "its value exists only when the program runs"
+
 
 class _Scalar:
     """What both kinds share: a register of one trace, and the refusal of Python's control flow."""
@@ -39,9 +41,10 @@ class _Scalar:
         """What instructions check of it."""
         return REGISTER_LAYOUTS[self.access.dtype]
 
-    def _refuse(self, what: str, frame: Any) -> NoReturn:
+    def _refuse(self, what: str, frame: Any, label: str = NO_VALUE, help: tuple[str, ...] = ()) -> NoReturn:
         location, callers = self.recorder.place(self.recorder.locate(frame))
-        fail("ONKI111", at=location, callers=callers, core=self.recorder.core, what=what)
+        core = self.recorder.core
+        fail("ONKI111", at=location, label=label, callers=callers, core=core, what=what, help=help)
 
     def __int__(self) -> NoReturn:
         self._refuse("`int(…)` of a register", sys._getframe(1))
@@ -50,7 +53,7 @@ class _Scalar:
         self._refuse("`float(…)` of a register", sys._getframe(1))
 
     def __index__(self) -> NoReturn:
-        self._refuse("a register where Python needs an int, such as `range(…)` or an index", sys._getframe(1))
+        self._refuse("a register as an int of Python, as in `range(…)` or an index,", sys._getframe(1))
 
     def __iter__(self) -> NoReturn:
         self._refuse("a loop over a register", sys._getframe(1))
@@ -83,8 +86,9 @@ class VirtualRegister(_Scalar):
 class NkiScalar(_Scalar):
     """A value known at run time, int32 or int64; operators give new scalars that wrap at the width.
 
-    From `nisa.scalar_load` or the induction value of `nl.fori_loop`. The other operand is an int that fits, or
-    a scalar of the same dtype. Comparisons give a scalar that nothing takes. Source: nki.isa.NkiScalar, SDK 2.33.
+    From `nisa.scalar_load` or the induction value of `nl.fori_loop`. The other operand is an int that fits,
+    or a scalar of the same dtype. Comparisons give a scalar that nothing takes.
+    Source: nki.isa.NkiScalar, SDK 2.33.
     """
 
     __slots__ = ("is_comparison",)
@@ -102,7 +106,7 @@ class NkiScalar(_Scalar):
     def layout(self) -> RegisterLayout:
         """What instructions check of it; a comparison's result has no use."""
         if self.is_comparison:
-            self._refuse("the result of a comparison of scalars", sys._getframe(1))
+            self._refuse("use of the result of a comparison of scalars", sys._getframe(1))
         return REGISTER_LAYOUTS[self.access.dtype]
 
     def __bool__(self) -> NoReturn:
@@ -111,20 +115,23 @@ class NkiScalar(_Scalar):
     def _other(self, other: Any, frame: Any) -> Any:
         if isinstance(other, NkiScalar):
             if other.dtype != self.dtype:
-                self._refuse(f"mixing {self.dtype} and {other.dtype} scalars", frame)
+                what = f"arithmetic of {self.dtype} with {other.dtype} scalars"
+                self._refuse(what, frame, "mixes two dtypes", ("load both from tensors of one dtype",))
             return other
         if isinstance(other, bool) or not isinstance(other, int):
-            self._refuse(f"a scalar combined with an object of type `{type(other).__name__}`", frame)
+            got, takes = type(other).__name__, f"use a Python int or another {self.dtype} scalar"
+            self._refuse(f"arithmetic of a scalar with an object of type `{got}`", frame, "", (takes,))
         limit = 1 << (31 if self.dtype == "int32" else 63)
         if not -limit <= other < limit:
-            self._refuse(f"the number {other}, which does not fit {self.dtype},", frame)
+            what = f"arithmetic of {self.dtype} scalars with {other}"
+            self._refuse(what, frame, f"{other} does not fit", (f"use an int from {-limit} to {limit - 1}",))
         return other
 
     def _combine(self, op: str, a: Any, b: Any, *, compares: bool = False) -> NkiScalar:
         frame = sys._getframe(2)
         a, b = (x if x is self else self._other(x, frame) for x in (a, b))
         if compares and self.dtype == "int64":
-            self._refuse("a comparison of int64 scalars", frame)
+            self._refuse("a comparison of int64 scalars", frame, "only int32 scalars compare")
         result = NkiScalar(self.recorder, self.recorder.new_register(self.dtype), is_comparison=False)
         scalar_arithmetic(result, a, b, OPERATORS[op])  # type: ignore[arg-type]  # registers stand for tiles here
         result.is_comparison = compares
@@ -179,7 +186,7 @@ class NkiScalar(_Scalar):
 
 
 def register_alloc(x: int | NkiTensor | None = None) -> VirtualRegister:
-    """Return a new register, unset, or set to an int or (as real kernels write it) to the one element of a tile.
+    """Return a new register: unset, or set to an int or, as real kernels write it, to a tile's one element.
 
     Errors: ONKI101, ONKI103. Source: nki/api/nki/isa/__init__.py:3049.
     """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_axis",
+    "check_derived",
     "check_once",
     "check_rows",
     "is_runtime",
@@ -54,6 +55,23 @@ def check_axis(tensor: NkiTensor, axis: int) -> None:
             f"the partition axis of `{tensor.name}` in {tensor.buffer.name} takes no run-time index",
             "index a free axis, or move rows with `nisa.dma_copy`",
             rule="GEN-30",
+        )
+
+
+def check_derived(tensor: NkiTensor, index: Index, first: tuple[int, int], dtype: str | None) -> None:
+    """A view of an indexed view keeps picked rows as they are, and the dtype. `first`: its axis 0."""
+    if index.kind is IndexKind.vector and first != (tensor.shape[0], tensor.strides[0]):
+        raise ViewError(
+            "ONKI210",
+            f"the rows of `{tensor.name}` are picked at run time and cannot be picked again",
+            "slice the other axes, or the index tile",
+            rule="GEN-33",
+        )
+    if dtype is not None and dtype != tensor.dtype:
+        raise ViewError(
+            "ONKI210",
+            f"`view` cannot change the dtype of `{tensor.name}` after a run-time select",
+            "change the dtype first",
         )
 
 

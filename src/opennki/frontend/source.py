@@ -1,4 +1,4 @@
-"""Reading a kernel's source: which `while` a test belongs to, and what leaves a loop's body. Pure functions."""
+"""Reading a kernel's source: which `while` a test belongs to, what leaves a loop's body. Pure functions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ def while_statement(code: CodeType, position: Position) -> ast.While | None:
 
     The interpreter places a test at the test itself or, where that is a bare name, at the whole statement.
     """
-    line, end_line, column, end = position
     for node in _nodes(code):
         if not isinstance(node, ast.While):
             continue
         for part in (node, node.test):
-            if (part.lineno, part.end_lineno, part.col_offset, part.end_col_offset) == (line, end_line, column, end):
+            if (part.lineno, part.end_lineno, part.col_offset, part.end_col_offset) == position:
                 return node
     return None
 

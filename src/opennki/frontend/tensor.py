@@ -12,6 +12,7 @@ from opennki.frontend.indexing import SELECT, indexed, pad
 from opennki.frontend.recorder import BufferHandle, row_bytes
 from opennki.frontend.runtime_index import (
     check_axis,
+    check_derived,
     check_once,
     check_rows,
     is_runtime,
@@ -245,7 +246,8 @@ class NkiTensor:
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Return a view whose row p is row `vector_offset[p]` of this HBM tensor, chosen at run time.
 
-        `dim` is 0, `vector_offset` an SBUF tile `[P<=128, 1]` of integers. Errors: ONKI210, at run time ONKI704.
+        `dim` is 0, `vector_offset` an SBUF tile `[P<=128, 1]` of integers.
+        Errors: ONKI210, at run time ONKI704.
         """
         frame = sys._getframe(1)
         try:
@@ -432,11 +434,11 @@ class NkiTensor:
     ) -> NkiTensor:
         """Return the access pattern `[[step, count], …]` over the tensor's storage, in elements of `dtype`.
 
-        `scalar_offset` (a one-element SBUF tile, a register or a scalar) moves the start by so many elements of
-        axis `indirect_dim` at run time; `vector_offset`, an SBUF tile `[P, 1]`, picks a row of an HBM tensor for
-        each of the P rows. Without `offset` the access starts where this view starts; with it, so many elements from the
-        tensor's start (the documents contradict each other there: ONKI403, a warning, on a view that starts
-        elsewhere).
+        `scalar_offset` (a one-element SBUF tile, a register or a scalar) moves the start by so many elements
+        of axis `indirect_dim` at run time; `vector_offset`, an SBUF tile `[P, 1]`, picks a row of an HBM
+        tensor for each of the P rows. Without `offset` the access starts where this view starts; with it, so
+        many elements from the tensor's start (the documents contradict each other there: ONKI403, a warning,
+        on a view that starts elsewhere).
         On chip the first pair is the partition axis and its step is the row size.
         Errors: ONKI208 (leaves the storage), ONKI210 (partition step). Source: nki/deep-dives/nki-aps.rst.
         """
@@ -457,10 +459,10 @@ class NkiTensor:
                     self._said_offset(start, frame)
             held = scalar_offset if vector_offset is None else vector_offset
             moved = 1 if vector_offset is None else 0
-            self._within(start, (steps[0] * moved, *steps[1:]), counts, kind)
             index = pattern_index(
                 self, kind, (start, steps, counts), scalar_offset, vector_offset, indirect_dim
             )
+            self._within(start, (steps[0] * moved, *steps[1:]), counts, kind)
         except ViewError as problem:
             self._refuse(problem, frame)
         return self._derived(
@@ -527,30 +529,18 @@ class NkiTensor:
         """Return a view with another shape; a run-time index goes along unless the view is `fresh`."""
         kept = index if fresh or index is not None else self.access.index
         if kept is not None and index is None:
-            if kept.kind is IndexKind.vector and (shape[0], strides[0]) != (self.shape[0], self.strides[0]):
-                self._refuse(
-                    ViewError(
-                        "ONKI210",
-                        f"the rows of `{self._called()}` are picked at run time and cannot be picked again",
-                        "slice the other axes, or the index tile",
-                        rule="GEN-33",
-                    ),
-                    frame,
-                )
-            if dtype is not None and dtype != self.dtype:
-                self._refuse(
-                    ViewError(
-                        "ONKI210",
-                        f"`view` cannot change the dtype of `{self._called()}` after a run-time select",
-                        "change the dtype first",
-                    ),
-                    frame,
-                )
+            try:
+                check_derived(self, kept, (shape[0], strides[0]), dtype)
+            except ViewError as problem:
+                self._refuse(problem, frame)
         kind = IndexKind.none if kept is None else kept.kind
         recorder = self.handle.recorder
         layout = recorder.layout(self.handle, dtype or self.layout.dtype, shape, strides, offset, kind)
         return NkiTensor(
-            self.handle, layout, View(self.access.buffer, offset, layout.id, kept), self.holds if holds is None else holds
+            self.handle,
+            layout,
+            View(self.access.buffer, offset, layout.id, kept),
+            self.holds if holds is None else holds,
         )
 
     def _called(self) -> str:

@@ -107,7 +107,9 @@ def reinterpreted(
     shape: Shape, strides: Shape, offset: int, old: DTypeInfo, new: DTypeInfo
 ) -> tuple[Shape, Shape, int]:
     """Return shape, strides and offset of the same bytes as `new` elements; the last axis gives way."""
-    if old.bytes != new.bytes and strides[-1] != 1 and shape[-1] != 1:
+    if old.bytes == new.bytes:
+        return shape, strides, offset
+    if strides[-1] != 1 and shape[-1] != 1:
         raise ViewError(
             "ONKI209",
             f"`view` needs a contiguous last axis: shape {list(shape)} has strides {list(strides)}",

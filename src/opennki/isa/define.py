@@ -89,8 +89,8 @@ class Role(Struct, frozen=True):
 
     `access` depends on the attributes. `load` is a `Load` or a function of the call. `number`: a Python
     number may stand here; `keyed`: checks look at that number. `many`: a list of tiles. `shaped`: semantics
-    get the view's own shape instead of `[partitions, free]`. `lanes`: only these partitions are touched. `register`: a
-    scalar register stands here.
+    get the view's own shape instead of `[partitions, free]`. `lanes`: only these partitions are touched.
+    `register`: a scalar register stands here.
     """
 
     name: str

@@ -43,6 +43,9 @@ class Operator(Struct, frozen=True, kw_only=True):
     since: int = 2
     valid_range: tuple[float, float] | None = None
 
+    def __repr__(self) -> str:
+        return f"nl.{self.name}"
+
     @property
     def is_arithmetic(self) -> bool:
         """True for operators that convert their operands to float32."""

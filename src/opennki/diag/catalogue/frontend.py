@@ -136,23 +136,32 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         code="ONKI111",
-        title="register in Python control flow",
-        template="{what} has no value while the kernel is traced",
+        title="register where Python needs a value",
+        template="{what} is not possible in a kernel",
         stage="trace",
-        cause=("A register or scalar gets its value when the program runs; Python runs before that."),
-        fix="use `nl.fori_loop` or `nl.while_loop` for loops, and `tensor_copy_predicated` for choices",
+        cause=(
+            "A register or scalar gets its value when the program runs; Python runs before that. A scalar "
+            "has only the documented arithmetic."
+        ),
+        fix=(
+            "use `nl.fori_loop` or `nl.while_loop` for a loop, `nisa.tensor_copy_predicated` for a choice\n"
+            "pass it as `scalar_offset` to index a tensor"
+        ),
         source="nki/deep-dives/nki-dynamic-loops.rst",
         type_error=True,
     ),
     Entry(
         code="ONKI112",
         title="dynamic loop that cannot be recorded",
-        template="{what} has no counterpart on the device",
+        template="{what} cannot be recorded",
         stage="trace",
         cause=(
             "The body of a dynamic loop is recorded once and turns on the device, so Python cannot leave it."
         ),
-        fix="let the loop end by its bound or its register; write `nl.fori_loop` or `nl.while_loop` with a function as body",
+        fix=(
+            "let the loop end by its bound or by its register\n"
+            "write `nl.fori_loop` or `nl.while_loop` with a function as body"
+        ),
         source="nki/deep-dives/nki-dynamic-loops.rst",
     ),
     Entry(
@@ -160,27 +169,28 @@ ENTRIES: tuple[Entry, ...] = (
         title="tensor that outlives its loop",
         template="`{tensor}` is allocated in a dynamic loop's body and used after the loop",
         stage="trace",
-        cause=("A tensor of the body is a fresh one in each turn and ends with it."),
-        fix="allocate the tensor before the loop and write it in the body",
+        cause="A tensor that the body allocates is a fresh one in each turn and ends with it.",
+        fix="allocate `{tensor}` before the loop and write it in the body",
         source="nki/deep-dives/nki-dynamic-loops.rst",
     ),
     Entry(
         code="ONKI114",
-        title="loop body returns the wrong thing",
-        template="the body of a dynamic loop returns {got}",
+        title="loop body with a wrong return value",
+        template="the body of `{loop}` returns {got}, it must return {expected}",
         stage="trace",
         cause=(
-            "The body of `nl.fori_loop` returns nothing; that of `nl.while_loop` returns the register that is tested next."
+            "The body of `nl.fori_loop` returns nothing; that of `nl.while_loop` returns the register that "
+            "is tested next."
         ),
-        fix="return nothing from `nl.fori_loop`, the register from `nl.while_loop`; keep state in SBUF or HBM",
+        fix="return {expected}, and keep what the next turn needs in SBUF or HBM",
         source="nki/deep-dives/nki-dynamic-loops.rst",
     ),
     Entry(
         code="ONKI115",
         title="construct that NKI 0.7 no longer has",
-        template="{what} is gone in NKI 0.7",
+        template="{what} is gone in NKI 0.7, replaced by `{instead}`",
         stage="trace",
-        cause=("The vendor's tracer of NKI 0.7 refuses this construct; OpenNKI still takes it."),
+        cause="The vendor's tracer of NKI 0.7 refuses this construct; OpenNKI still takes it.",
         fix="write `{instead}`",
         source="nki/deep-dives/nki-dynamic-loops.rst",
         severity=Severity.warning,
@@ -188,9 +198,12 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         code="ONKI116",
         title="dependency across a loop's edge",
-        template="`depends_on` cannot cross the edge of a dynamic loop",
+        template="`depends_on` cannot name an instruction of a dynamic loop from outside of its body",
         stage="trace",
-        cause=("The semaphore behind a dependency fires in every turn, or never."),
+        cause=(
+            "A loop's body is one record for all of its turns, so from outside it is open which turn an "
+            "instruction of the body stands for."
+        ),
         fix="depend on an instruction of the same loop body, or of an enclosing one",
         source="nki/deep-dives/nki-dynamic-loops.rst",
         validation=True,

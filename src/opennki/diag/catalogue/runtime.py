@@ -44,10 +44,13 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         code="ONKI704",
         title="run-time index out of range",
-        template="`{instruction}` got the run-time index {value}, legal are 0 to {last}",
+        template="run-time index {value} of `{instruction}` leaves an axis of {extent}, legal are 0 to {last}",
         stage="run",
         cause="An index that the program read from a tile or a register points outside of the tensor.",
-        fix="make the index legal, or skip such rows with `oob_mode=nisa.oob_mode.skip`",
+        fix=(
+            "keep the index between 0 and {last}\n"
+            "let a DMA leave out what such an index picks: `oob_mode=nisa.oob_mode.skip`"
+        ),
         source="nki/api/nki/isa/__init__.py:265",
     ),
 )

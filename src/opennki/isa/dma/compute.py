@@ -84,6 +84,19 @@ def _odd_form(call: Call) -> Numbers:
     return None if scatter or gather else {"role": "srcs"}
 
 
+def _run_time_address(call: Call) -> Numbers:
+    for name, layout in call.layouts():
+        if layout.record.index is IndexKind.scalar:
+            return {"role": name}
+    return None
+
+
+def _skips_nothing(call: Call) -> Numbers:
+    if call.attrs["oob_mode"] is OobMode.skip and not _reads_and_writes(call):
+        return {"role": "oob_mode"}
+    return None
+
+
 @instruction(
     engines=(Engine.dma,),
     dst=writes(HBM | SBUF, shaped=True),
@@ -135,8 +148,23 @@ def _odd_form(call: Call) -> Numbers:
         ),
         rule(
             "ONKI206",
+            "DMA_COMPUTE-06",
+            "`{instruction}` needs addresses known before the run, `{role}` has a scalar_offset",
+            _run_time_address,
+            help="copy that part with `nisa.dma_copy` first",
+        ),
+        rule(
+            "ONKI206",
+            "DMA_COMPUTE-11",
+            "`{instruction}` skips out-of-bound indices only where it has a `vector_offset`",
+            _skips_nothing,
+            help="leave `oob_mode` out",
+        ),
+        rule(
+            "ONKI206",
             "DMA_COMPUTE-10",
-            "`{instruction}` adds into indexed rows of HBM from SBUF, or from indexed rows of HBM into SBUF, nothing else",
+            "`{instruction}` adds into indexed rows of HBM from SBUF, or from indexed rows of HBM into SBUF, "
+            "nothing else",
             _odd_form,
             help="index `dst` and the one source that is the same view, or only a source in HBM",
         ),
@@ -154,9 +182,9 @@ def dma_compute(
 ) -> None:
     """Write the sum of up to 16 sources to `dst`, all in HBM or SBUF with one number of elements.
 
-    Added in float32, in the order of the list, rounded to `dst.dtype` once. With a run-time row index it is a
-    read-modify-write of two sources: scatter (`dst` and one source are the same indexed view in HBM) or gather
-    (one source is an indexed view in HBM).
+    Added in float32, in the order of the list, rounded to `dst.dtype` once. With a run-time row index it is
+    a read-modify-write of two sources: scatter (`dst` and one source are the same indexed view in HBM) or
+    gather (one source is an indexed view in HBM).
 
     Errors: ONKI201, ONKI204 to ONKI206. Source: nki/api/nki/isa/__init__.py:2656.
     """
@@ -189,4 +217,5 @@ def _dma_compute_rejects(t: Sampler) -> Rejects:
     yield "DMA_COMPUTE-03", {**call, "srcs": [t.hbm(16, 8)] * 17}
     yield "DMA_COMPUTE-04", {**call, "srcs": [t.hbm(16, 8), t.hbm(16, 7)]}
     yield "DMA_COMPUTE-05", {**call, "srcs": [t.hbm(16, 8), t.psum(16, 8)]}
+    yield "DMA_COMPUTE-11", {**call, "oob_mode": OobMode.skip}
     yield "DMA_COMPUTE-08", {**call, "unique_indices": False}

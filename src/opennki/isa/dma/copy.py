@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from opennki.ir.types import Engine
+from opennki.ir.types import Engine, IndexKind
 from opennki.isa.checks import Numbers, equal_elements, rule
 from opennki.isa.cost import Cost, dma_time
 from opennki.isa.define import HBM, SBUF, Call, Load, instruction, reads, writes
@@ -41,6 +41,28 @@ def _trigger(call: Call) -> Numbers:
     if mode is not DgeMode.hwdge or engine not in (Engine.sync, Engine.scalar):
         return {"engine": engine.name, "mode": mode.name, "role": "engine"}
     return None
+
+
+def _kinds(call: Call) -> set[IndexKind]:
+    return {layout.record.index for _, layout in call.layouts()} - {IndexKind.none}
+
+
+def _vector_mode(call: Call) -> Numbers:
+    mode = call.attrs["dge_mode"]
+    if IndexKind.vector in _kinds(call) and mode not in (DgeMode.unknown, DgeMode.swdge):
+        rule_id = "DMA_COPY-09" if mode is DgeMode.hwdge else "DMA_COPY-08"
+        return {"mode": mode.name, "role": "dge_mode", "rule": rule_id}
+    return None
+
+
+def _software_indices(call: Call) -> Numbers:
+    if _kinds(call) and call.attrs["dge_mode"] is DgeMode.swdge and call.generation < 3:
+        return {"role": "dge_mode"}
+    return None
+
+
+def _static_mode(call: Call) -> Numbers:
+    return {"role": "dge_mode"} if _kinds(call) and call.attrs["dge_mode"] is DgeMode.none else None
 
 
 def _packed_cast(call: Call) -> Numbers:
@@ -79,6 +101,28 @@ def _packed_cast(call: Call) -> Numbers:
             "here dge_mode is {mode}",
             _trigger,
             help="write `dge_mode=nisa.dge_mode.hwdge, engine=nisa.engine.sync`, or leave `engine` out",
+        ),
+        rule(
+            "ONKI206",
+            "DMA_COPY-08",
+            "`{instruction}` with a `vector_offset` makes its descriptors in software, "
+            "not by dge_mode.{mode}",
+            _vector_mode,
+            help="leave `dge_mode` out",
+        ),
+        rule(
+            "ONKI207",
+            "DMA_COPY-10",
+            "`{instruction}` with run-time indices and dge_mode.swdge needs NeuronCore-v3, {target} is older",
+            _software_indices,
+            help="leave `dge_mode` out, or trace for trn2 or trn3",
+        ),
+        rule(
+            "ONKI206",
+            "DMA_COPY-11",
+            "`{instruction}` with dge_mode.none needs addresses known before the run, here one is an index",
+            _static_mode,
+            help="leave `dge_mode` out",
         ),
         rule(
             "ONKI202",

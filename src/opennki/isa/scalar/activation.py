@@ -292,7 +292,7 @@ def activation_reduce(
     scale: float | Tile = 1.0,
     name: str | None = None,
 ) -> None:
-    """Write `op(data * scale + bias)` to `dst`, and its reduction along the free axes to `reduce_res`, `[P, 1]`.
+    """Write `op(data * scale + bias)` to `dst` and its reduction along the free axes to `reduce_res`.
 
     What `activation` with `reduce_cmd.reset_reduce` does; the engine's accumulator keeps the result.
 

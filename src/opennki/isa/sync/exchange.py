@@ -46,8 +46,14 @@ def _too_long(call: Call) -> Numbers:
     return {"needed": needed, "limit": limit, "role": "src"} if needed > limit else None
 
 
+def _engine(call: Call) -> Engine:
+    """GpSimd carries `gpsimd_dma` itself (isa:2999)."""
+    return Engine.gpsimd if call.attrs["dma_engine"] is DmaEngine.gpsimd_dma else Engine.dma
+
+
 @instruction(
-    engines=(Engine.dma,),
+    engines=(Engine.dma, Engine.gpsimd),
+    choose=_engine,
     since=3,
     since_rule="SENDRECV-01",
     space_rule="SENDRECV-03",
@@ -105,7 +111,8 @@ def sendrecv(
     """Send `src` to the core `send_to_rank` and write what `recv_from_rank` sends to `dst`, both in SBUF.
 
     From NeuronCore-v3, at degree 2. Same dtype and shape on both sides and on both cores; calls of one
-    `pipe_id` meet. Errors: ONKI201, ONKI202, ONKI204 to ONKI207; at run time ONKI701 when the peer never comes.
+    `pipe_id` meet.
+    Errors: ONKI201, ONKI202, ONKI204 to ONKI207; at run time ONKI701 when the peer never comes.
     Source: nki/api/nki/isa/__init__.py:2971.
     """
 

@@ -67,10 +67,10 @@ def tensor_copy_predicated(
     reverse_pred: bool = False,
     name: str | None = None,
 ) -> None:
-    """Copy `src`, a tile or a number, to those elements of `dst` whose predicate is not 0 (0 with `reverse_pred`).
+    """Copy `src`, a tile or a number, to the elements of `dst` whose predicate is not 0 (`reverse_pred`: 0).
 
-    All `[P<=128, free]` of one size; `predicate` is uint8, uint16 or uint32; `src` and `dst` have one dtype and
-    bits are copied; other elements of `dst` stay. `src` and `predicate` not both in PSUM.
+    All `[P<=128, free]` of one size; `predicate` is uint8, uint16 or uint32; `src` and `dst` have one dtype
+    and bits are copied; other elements of `dst` stay. `src` and `predicate` not both in PSUM.
 
     Errors: ONKI201, ONKI202, ONKI205. Source: nki/api/nki/isa/__init__.py:446.
     """
@@ -225,9 +225,10 @@ def select_reduce(
 ) -> None:
     """Write `on_true` where the predicate is not 0 and `on_false` elsewhere, and perhaps reduce by maximum.
 
-    `[P<=128, free]` of one size; `predicate` is an 8- or 16-bit integer; `on_false` a number or a tile `[P, 1]`.
-    `reset_reduce` sets the engine's accumulator (one value a partition) to the maximum of the results, `reduce`
-    takes it into account; `reduce_res` `[P, 1]` receives it. NaN wins (NumPy's maximum; chosen).
+    `[P<=128, free]` of one size; `predicate` is an 8- or 16-bit integer; `on_false` a number or a tile
+    `[P, 1]`. `reset_reduce` sets the engine's accumulator (one value a partition) to the maximum of the
+    results, `reduce` takes it into account; `reduce_res` `[P, 1]` receives it. NaN wins (NumPy's maximum;
+    chosen).
 
     Errors: ONKI201, ONKI202, ONKI205, ONKI206. Source: nki/api/nki/isa/__init__.py:2899.
     """

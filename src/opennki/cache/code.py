@@ -1,0 +1,201 @@
+"""What a code object reads from outside of itself, and the bytes that stand for it in a digest."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from opcode import opmap
+from types import CodeType
+
+from msgspec import Struct
+
+from opennki.cache.encoding import atom, record
+
+__all__ = ["CodeFacts", "Read", "facts_of"]
+
+_NAME_SHIFT = 1 if sys.version_info >= (3, 12) else 0
+"""From 3.12 on, the lowest bit of LOAD_ATTR's argument says that a method is called."""
+
+_LOAD_GLOBAL = opmap["LOAD_GLOBAL"]
+_LOAD_NAMES = {opmap[name] for name in ("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS") if name in opmap}
+_LOAD_ATTR = opmap["LOAD_ATTR"]
+_LOAD_METHOD = opmap.get("LOAD_METHOD", -1)  # until 3.11
+_STORES_GLOBAL = {opmap["STORE_GLOBAL"], opmap["DELETE_GLOBAL"]}
+_STORES_ATTR = {opmap["STORE_ATTR"], opmap["DELETE_ATTR"]}
+_STORES_DEREF = {opmap["STORE_DEREF"], opmap["DELETE_DEREF"]}
+_IMPORT = opmap["IMPORT_NAME"]
+_EXTENDED_ARG = opmap["EXTENDED_ARG"]
+_OF_INTEREST = {_LOAD_GLOBAL, *_LOAD_NAMES, *_STORES_GLOBAL, *_STORES_DEREF}
+
+_REMEMBERED = 4096
+
+
+class Read(Struct, frozen=True):
+    """A global that code reads: its name, and the attributes that are taken of it at once, `a.b.c`."""
+
+    name: str
+    attributes: tuple[str, ...]
+
+
+class CodeFacts(Struct, frozen=True):
+    """What a digest needs of a code object and of those inside of it.
+
+    `content` stands for bytecode, constants, relative positions and source text. `names` are all names that
+    occur as globals or attributes. `imports` are (level, module). `assigns` names what it stores outside of
+    itself, "" for nothing.
+    """
+
+    content: bytes
+    first_line: int
+    reads: tuple[Read, ...]
+    names: frozenset[str]
+    imports: tuple[tuple[int, str], ...]
+    assigns: str
+
+
+_facts: OrderedDict[int, tuple[CodeType, CodeFacts]] = OrderedDict()
+
+
+def facts_of(code: CodeType) -> CodeFacts:
+    """Return the facts of a code object, remembered: code never changes."""
+    found = _facts.get(id(code))
+    if found is not None and found[0] is code:
+        return found[1]
+    facts = _examine(code)
+    _facts[id(code)] = (code, facts)
+    while len(_facts) > _REMEMBERED:
+        _facts.popitem(last=False)
+    return facts
+
+
+def _examine(code: CodeType) -> CodeFacts:
+    reads: dict[Read, None] = {}
+    assigns: list[str] = []
+    imports: dict[tuple[int, str], None] = {}
+    names: set[str] = set()
+    for part, outer in _with_inner(code, set(code.co_freevars)):
+        _scan(part, outer, reads, assigns)
+        names.update(part.co_names)
+        if _IMPORT in part.co_code[::2]:
+            imports.update(dict.fromkeys(_imports(part)))
+    content = record(b"code", _content(code, code.co_firstlineno), *_source(code))
+    return CodeFacts(
+        content=content,
+        first_line=code.co_firstlineno,
+        reads=tuple(reads),
+        names=frozenset(names),
+        imports=tuple(imports),
+        assigns=assigns[0] if assigns else "",
+    )
+
+
+def _with_inner(code: CodeType, outer: set[str]) -> Iterator[tuple[CodeType, set[str]]]:
+    """Yield the code and all code inside of it, each with those of its names that lie outside of the root."""
+    yield code, outer
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _with_inner(constant, outer.intersection(constant.co_freevars))
+
+
+def _scan(code: CodeType, outer: set[str], reads: dict[Read, None], assigns: list[str]) -> None:
+    """Enter the globals that the code reads, and what it assigns that is not its own."""
+    names = code.co_names
+    name = ""  # the global that was loaded just now, and what was taken of it since
+    chain: list[str] = []
+
+    def close() -> None:
+        nonlocal name
+        if name:
+            reads[Read(name, tuple(chain))] = None
+            name = ""
+            chain.clear()
+
+    for operation, argument in _instructions(code.co_code):
+        if not name and operation not in _OF_INTEREST:
+            continue
+        if name and operation in (_LOAD_ATTR, _LOAD_METHOD):
+            chain.append(names[argument >> _NAME_SHIFT])
+            continue
+        if name and operation in _STORES_ATTR:
+            assigns.append(".".join((name, *chain, names[argument])))
+        close()
+        if operation == _LOAD_GLOBAL:
+            name = names[argument >> 1]
+        elif operation in _LOAD_NAMES:
+            name = names[argument]
+        elif operation in _STORES_GLOBAL:
+            assigns.append(names[argument])
+        elif operation in _STORES_DEREF:
+            variable = _cell_name(code, argument)
+            if variable in outer:
+                assigns.append(variable)
+    close()
+
+
+def _instructions(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield operation and argument; the caches of the interpreter between them are all zero here."""
+    extended = 0
+    for i in range(0, len(content), 2):
+        operation = content[i]
+        if operation == _EXTENDED_ARG:
+            extended = (extended | content[i + 1]) << 8
+        elif operation:
+            yield operation, extended | content[i + 1]
+            extended = 0
+
+
+def _cell_name(code: CodeType, number: int) -> str:
+    """Return the name of a variable by its number among locals, cells and free variables."""
+    cells = [name for name in code.co_cellvars if name not in code.co_varnames]
+    return (*code.co_varnames, *cells, *code.co_freevars)[number]
+
+
+def _imports(code: CodeType) -> Iterator[tuple[int, str]]:
+    """Yield (level, module) of the import statements; both constants are pushed before the operation."""
+    import dis
+
+    constants: list[object] = [0, None]
+    for instruction in dis.get_instructions(code):
+        if instruction.opcode == _IMPORT:
+            level = constants[-2] if isinstance(constants[-2], int) else 0
+            yield level, str(instruction.argval)
+        elif instruction.opname.startswith("LOAD_") and instruction.opname != "LOAD_GLOBAL":
+            constants = [constants[-1], instruction.argval]
+
+
+def _content(code: CodeType, first_line: int) -> bytes:
+    """Return the code as bytes, without its file and with lines relative to `first_line`."""
+    constants = [
+        _content(constant, first_line) if isinstance(constant, CodeType) else atom(constant)
+        for constant in code.co_consts
+    ]
+    counts = (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_flags,
+        code.co_firstlineno - first_line,
+    )
+    names = ((code.co_qualname,), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return record(
+        b"bytecode",
+        code.co_code,
+        code.co_linetable,
+        code.co_exceptiontable,
+        record(b"constants", *constants),
+        atom(counts),
+        *["\0".join(some).encode("utf-8", "surrogatepass") for some in names],
+    )
+
+
+def _source(code: CodeType) -> Iterator[bytes]:
+    """Yield the lines of the source that messages and artifacts may show; none where there is no source."""
+    last = max(
+        (line or 0 for part, _ in _with_inner(code, set()) for _, _, line in part.co_lines()), default=0
+    )
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : last]
+    for line in lines:
+        yield line.rstrip("\r\n").encode("utf-8", "replace")

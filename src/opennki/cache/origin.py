@@ -1,0 +1,131 @@
+"""Where code comes from: OpenNKI, an installed package, or the user; and what no digest can answer for."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from functools import lru_cache
+from types import ModuleType
+
+from msgspec import Struct
+
+__all__ = ["Package", "is_outside", "module_file", "package_of"]
+
+_OURS = "opennki"
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__))
+_SITE = re.compile(r"^(.*[/\\](?:site|dist)-packages)[/\\]")
+
+
+class Package(Struct, frozen=True):
+    """An installed package, which a digest knows by name and version. OpenNKI's version is the toolchain's."""
+
+    name: str
+    version: str
+
+    @property
+    def is_ours(self) -> bool:
+        """True for OpenNKI itself."""
+        return self.name == _OURS
+
+
+_OPENNKI = Package(_OURS, "")
+_PYTHON = Package("python", "")
+"""The standard library: its version is the interpreter's, part of the toolchain."""
+
+
+def package_of(module: str) -> Package | None:
+    """Return the installed package that a module belongs to, None for the user's own modules.
+
+    What is installed without a version counts as the user's.
+    """
+    top = module.partition(".")[0]
+    if top == _OURS:
+        return _OPENNKI
+    if top in sys.builtin_module_names:
+        return _PYTHON
+    found = sys.modules.get(module) or sys.modules.get(top)
+    file = module_file(found) if found is not None else ""
+    if not file:
+        is_frozen = found is not None and getattr(found.__spec__, "origin", None) == "frozen"
+        return _PYTHON if is_frozen else None
+    site = _SITE.match(file)
+    if site is None:
+        return _PYTHON if file.startswith(_STANDARD + os.sep) else None
+    version = _version(top, site[1])
+    return Package(top, version) if version else None
+
+
+def module_file(module: ModuleType) -> str:
+    """Return the file of a module, that of the first part of a namespace package, "" where there is none."""
+    file = vars(module).get("__file__")
+    if isinstance(file, str):
+        return os.path.abspath(file)
+    spec = vars(module).get("__spec__")
+    parts = list(getattr(spec, "submodule_search_locations", None) or ())
+    return os.path.join(os.path.abspath(parts[0]), "") if parts else ""
+
+
+def _version(top: str, site: str) -> str:
+    module = sys.modules.get(top)
+    said = vars(module).get("__version__") if module is not None else None
+    return said if isinstance(said, str) and said else _recorded_version(top, site)
+
+
+@lru_cache(maxsize=1024)
+def _recorded_version(top: str, site: str) -> str:
+    """Return the version by the package's record beside it, "" if there is none."""
+    try:
+        names = os.listdir(site)
+    except OSError:
+        return ""
+    for name in names:
+        project, _, version = name.removesuffix(".dist-info").partition("-")
+        if name.endswith(".dist-info") and _normal(project) == _normal(top):
+            return version
+    from importlib import metadata
+
+    projects = metadata.packages_distributions().get(top, [])
+    return ", ".join(f"{project} {metadata.version(project)}" for project in sorted(set(projects)))
+
+
+def _normal(project: str) -> str:
+    return re.sub(r"[-_.]+", "_", project).lower()
+
+
+# Outside: what a function of a package reads that is neither an argument nor its version.
+
+_OUTSIDE = {
+    *("_io", "_random", "codecs", "fcntl", "ftplib", "gc", "getpass", "glob", "http", "importlib", "io"),
+    *("linecache", "mmap", "multiprocessing", "nt", "ntpath", "numpy.random", "os", "pathlib", "platform"),
+    *("posix", "posixpath", "random", "requests", "resource", "secrets", "select", "shelve", "shutil"),
+    *("signal", "socket", "sqlite3", "subprocess", "tempfile", "time", "urllib", "uuid"),
+    *(f"builtins.{name}" for name in ("__import__", "breakpoint", "eval", "exec", "globals", "input", "open")),
+    *(f"datetime.date.{name}" for name in ("today",)),
+    *(f"datetime.datetime.{name}" for name in ("now", "today", "utcnow")),
+    *(f"inspect.{name}" for name in ("currentframe", "getouterframes", "stack", "trace")),
+    *(f"inspect.{name}" for name in ("getsource", "getsourcefile", "getsourcelines")),
+    *(f"numpy.{name}" for name in ("fromfile", "genfromtxt", "load", "loadtxt", "memmap")),
+    *(f"sys.{name}" for name in ("_current_frames", "_getframe", "modules", "stdin")),
+    *(f"threading.{name}" for name in ("current_thread", "get_ident", "local")),
+}
+"""Modules and functions whose results no key covers: files, time, chance, environment, code made of text."""
+
+_PURE = {
+    *(f"{module}.{name}" for module in ("posixpath", "ntpath") for name in ("basename", "commonpath", "dirname")),
+    *(f"{module}.{name}" for module in ("posixpath", "ntpath") for name in ("isabs", "join", "normpath", "split")),
+    *(f"{module}.splitext" for module in ("posixpath", "ntpath")),
+    *("os.fspath", "posix.fspath", "nt.fspath", "pathlib.PurePath", "pathlib.PurePosixPath"),
+    *("pathlib.PureWindowsPath",),
+}
+
+
+def is_outside(name: str) -> bool:
+    """True if what `module.name` is or returns depends on more than arguments and version.
+
+    >>> is_outside("time.time"), is_outside("os.environ.get"), is_outside("posixpath.join")
+    (True, True, False)
+    """
+    parts = name.split(".")
+    heads = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    return not _OUTSIDE.isdisjoint(heads) and _PURE.isdisjoint(heads)
