@@ -73,7 +73,7 @@ VARIABLES: dict[str, str] = {
     PRECISE_FP: "`0`: low-precision tensors are kept in fp32 while a kernel runs",
     SIMULATOR: "`1`: kernels run in the simulator at their own degree, without the checks of baking",
     CACHE_DIR: "the folder of the cache, else `opennki` in the platform's cache folder",
-    CACHE_LIMIT: "how large the cache may grow, such as `512MiB` (default 1GiB); `0`: every kernel is traced anew",
+    CACHE_LIMIT: "how large the cache may grow, `512MiB` for instance, 1GiB by default; `0` turns it off",
 }
 """Every variable that OpenNKI reads, and what it sets."""
 

@@ -17,7 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("isa",),
     ("analyse", "execute"),
     ("frontend",),
-    ("lnc", "artifact", "graph"),
+    ("lnc", "artifact", "graph", "cache"),
     ("build",),
     ("frameworks", "cli"),
     ("", "nki"),

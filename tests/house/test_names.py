@@ -15,7 +15,15 @@ ORDINARY_WORDS = {"activation", "dropout", "exponential", "iota", "memset", "rec
 MAY_NAME_INSTRUCTIONS = (
     "opennki.isa.table",  # the one import list of all rows
     "opennki.isa.api",  # the names that `nki.isa` re-exports
-    "opennki.frontend.language",  # `nl` functions composed of rows
+    "opennki.frontend.language",  # `nl` functions composed of rows, here and in the next ones
+    "opennki.frontend.arithmetic",
+    "opennki.frontend.composition",
+    "opennki.frontend.constants",
+    "opennki.frontend.elementwise",
+    "opennki.frontend.reductions",
+    "opennki.frontend.rounding",
+    "opennki.frontend.shapes",
+    "opennki.frontend.trigonometry",
     "opennki.frontend.loops",
     "opennki.frontend.register",
     "opennki.nki",

@@ -1,4 +1,4 @@
-"""Kernels with `nl.fori_loop`: bounds of every kind, offsets from the induction value, state from turn to turn.
+"""Kernels with `nl.fori_loop`: bounds of every kind, offsets from the induction value, state over turns.
 
 Source: nki/api/nki/language/__init__.py (`fori_loop`), SDK 2.33 pages nki.language.fori_loop and nki-scalar.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.loops.loop_case import Array, LoopCase, counts, ints, loop_case
+from tests.loops.loop_case import Array, LoopCase, counts, ints, loop_case, single
 
 nisa: Any = import_module("opennki.nki.isa")
 nl: Any = import_module("opennki.nki.language")
@@ -203,7 +203,7 @@ def first_of_blocks(x: Any) -> Any:
 
 
 def first_of_blocks_reference(x: Array) -> Array:
-    return np.asarray(x[::3] + np.float32(0.5))
+    return single(x[::3] + 0.5)
 
 
 def columns_backwards(x: Any) -> Any:
@@ -258,7 +258,7 @@ def offset_cases() -> Iterator[LoopCase]:
         yield loop_case(documented_copy, documented_copy_reference, ints(1, 6), counts(n), name=f"n{n}")
     yield loop_case(bound_expressions, bound_expressions_reference, counts(3, 4))
     yield loop_case(bound_expressions, bound_expressions_reference, counts(0, -2), name="empty")
-    yield loop_case(bounds_read_once, lambda b: b[:, :1].astype(np.float32), counts(5))
+    yield loop_case(bounds_read_once, lambda b: single(b[:, :1]), counts(5))
 
 
 # State ----------------------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def state_cases() -> Iterator[LoopCase]:
         yield loop_case(scalar_state, scalar_state_reference, start, dtype=dtype)
     for turns in (0, 6):
         yield loop_case(
-            in_place, lambda x, b: x + np.float32(0.25) * b[0, 0], ints(3, 4), counts(turns),
+            in_place, lambda x, b: single(x + 0.25 * b[0, 0]), ints(3, 4), counts(turns),
             name=f"{turns}-turns", degrees=(1,),
         )  # fmt: skip
 

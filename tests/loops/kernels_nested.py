@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from tests.loops.kernels_counted import add_into, bump, loaded, register_of, sbuf, scalar_of, shared
-from tests.loops.loop_case import Array, LoopCase, counts, ints, loop_case
+from tests.loops.loop_case import Array, LoopCase, counts, ints, loop_case, single
 
 nisa: Any = import_module("opennki.nki.isa")
 nl: Any = import_module("opennki.nki.language")
 
 
-# while_loop --------------------------------------------------------------------------------------------------
+# while_loop -----------------------------------------------------------------------------------------------
 
 
 def countdown(x: Any, start: Any) -> Any:
@@ -112,7 +112,7 @@ def until_zero_reference(x: Array) -> Array:
 def while_cases() -> Iterator[LoopCase]:
     for n in (0, 1, 5):
         yield loop_case(
-            countdown, lambda x, s: x * s[0, 0], ints(1, 1, seed=5), counts(n), name=f"{n}-turns"
+            countdown, lambda x, s: single(x * s[0, 0]), ints(1, 1, seed=5), counts(n), name=f"{n}-turns"
         )
     for n in (0, 2, 10):
         yield loop_case(another_register, another_register_reference, counts(n), name=f"{n}")
@@ -120,7 +120,7 @@ def while_cases() -> Iterator[LoopCase]:
     yield loop_case(until_zero, until_zero_reference, np.array([[0, 4]], np.int32), name="at-once")
 
 
-# Nesting -----------------------------------------------------------------------------------------------------
+# Nesting --------------------------------------------------------------------------------------------------
 
 
 def triangle(bounds: Any, depth: str = "upper") -> Any:
@@ -234,12 +234,14 @@ class Summed:
 
 
 def bodies(bounds: Any) -> Any:
-    """Bodies of all kinds: a method, a callable object, a partial, a lambda; called by keyword as documented."""
+    """Bodies of all kinds: a method, a callable object, a partial of a lambda; arguments by keyword."""
     n = register_of(loaded(bounds), 0)
     summed, out = Summed(), shared(1, 1)
     nl.fori_loop(0, n, summed.turn)
     nl.fori_loop(0, n, summed)
-    nl.fori_loop(lower=0, upper=n, body_fun=partial(lambda number, i: bump(summed.total, number), 400.0), step=1)
+    nl.fori_loop(
+        lower=0, upper=n, body_fun=partial(lambda number, i: bump(summed.total, number), 400.0), step=1
+    )
     nisa.dma_copy(dst=out, src=summed.total)
     return out
 
@@ -251,10 +253,10 @@ def nested_cases() -> Iterator[LoopCase]:
         yield loop_case(three_deep, three_deep_reference, counts(a, b), name=f"{a}-{b}")
     for n in (0, 1, 3):
         yield loop_case(mixed, mixed_reference, counts(n), name=f"n{n}")
-    yield loop_case(bodies, lambda b: (432 * b[:, :1]).astype(np.float32), counts(3))
+    yield loop_case(bodies, lambda b: single(432 * b[:, :1]), counts(3))
 
 
-# PSUM and engine state ---------------------------------------------------------------------------------------
+# PSUM and engine state ------------------------------------------------------------------------------------
 
 
 def matmul_in_body(a: Any, b: Any) -> Any:
@@ -306,11 +308,11 @@ def matmul_outside(a: Any, b: Any, accumulate: str = "default") -> Any:
 
 
 def matmul_reference(a: Array, b: Array, accumulate: str = "default") -> Array:
-    return np.einsum("tkm,tkn->mn", a, b)
+    return single(np.einsum("tkm,tkn->mn", a, b))
 
 
 def matmul_in_nested(a: Any, b: Any) -> Any:
-    """The tile is allocated in the outer body: it accumulates over the inner loop and is fresh in each outer turn."""
+    """Allocated in the outer body: the tile adds up over the inner loop and is fresh in each outer turn."""
     outer_turns, inner_turns = a.shape[0], b.shape[0]
     k, m, n = a.shape[1], a.shape[2], b.shape[2]
     total, out = sbuf(m, n), shared(m, n)
@@ -433,7 +435,7 @@ def state_cases() -> Iterator[LoopCase]:
     yield loop_case(best_over_turns, lambda x: x.max((0, 2))[:, None], x)
     for turns in (0, 4):
         yield loop_case(
-            sum_over_turns, lambda x, b: (b[0, 0] + 1) * (x * x).sum(1, keepdims=True),
+            sum_over_turns, lambda x, b: single((b[0, 0] + 1) * (x * x).sum(1, keepdims=True)),
             ints(5, 9), counts(turns), name=f"{turns}-turns",
         )  # fmt: skip
     index = np.array([[0], [7], [-2], [9]], np.int32)

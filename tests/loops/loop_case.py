@@ -54,3 +54,8 @@ def ints(*shape: int, seed: int = 0, low: int = -8, high: int = 9) -> Array:
 def counts(*values: int) -> Array:
     """Return loop bounds as a row of int32."""
     return np.array([values], np.int32)
+
+
+def single(values: Array) -> Array:
+    """Return the values as fp32, which holds them exactly."""
+    return np.asarray(values, np.float32)

@@ -173,18 +173,21 @@ def view(model: Model, dtype: str) -> Model:
     return model.same_memory(array)
 
 
-def ap(model: Model, pattern: list[list[int]], offset: int | None = None) -> Model:
-    """Steps and counts over the whole memory, in elements."""
-    width = model.array.itemsize
+def ap(model: Model, pattern: list[list[int]], offset: int | None, *unused: object) -> Model:
+    """Steps and counts over the whole memory, in elements of the dtype that comes last."""
+    kind = np.dtype(model.array.dtype if unused[-1] is None else str(unused[-1]))
+    width, row = kind.itemsize, model.base.nbytes // model.base.shape[0] if model.on_chip else 0
+    if row % width or model.base.nbytes % width or (offset is None and model.offset_bytes % width):
+        raise Refused("not on its own width")
     start = model.offset_bytes // width if offset is None else offset
-    memory = model.base.reshape(-1).view(model.array.dtype)
+    memory = model.base.reshape(-1).view(kind)
     reach = start + sum(step * (count - 1) for step, count in pattern)
     if reach >= memory.size:
         raise Refused("leaves the memory")
     if model.on_chip:
-        pitch = memory.size // model.base.shape[0]
-        row = start % pitch + sum(step * (count - 1) for step, count in pattern[1:])
-        if (pattern[0][1] > 1 and pattern[0][0] != pitch) or row >= pitch:
+        pitch = row // width
+        inner = start % pitch + sum(step * (count - 1) for step, count in pattern[1:])
+        if (pattern[0][1] > 1 and pattern[0][0] != pitch) or inner >= pitch:
             raise Refused("leaves its partitions")
     found = np.lib.stride_tricks.as_strided(
         memory[start:], [count for _, count in pattern], [step * width for step, _ in pattern]
@@ -261,10 +264,14 @@ def names_of(draw: Draw, shape: tuple[int, ...], on_chip: bool) -> tuple[Any, ..
     return (source, wanted, sizes)
 
 
-def a_pattern(draw: Draw, model: Model) -> list[list[int]]:
+def a_pattern(draw: Draw, model: Model) -> tuple[Any, ...]:
+    """Arguments of `ap`: mostly rows of the right size, now and then another dtype."""
+    kind = one_of(draw, None, None, None, *DTYPES)
+    width = np.dtype(kind or model.array.dtype).itemsize
     free = [[one_of(draw, 0, 1, 2, 5), draw(st.integers(1, 4))] for _ in range(draw(st.integers(1, 2)))]
-    pitch = model.base.reshape(-1).view(model.array.dtype).size // model.base.shape[0]
-    return [[pitch + (draw(st.integers(0, 9)) == 0), draw(st.integers(1, model.base.shape[0]))], *free]
+    pitch = model.base.nbytes // model.base.shape[0] // width + (draw(st.integers(0, 9)) == 0)
+    rows = [pitch, draw(st.integers(1, model.base.shape[0]))]
+    return ([rows, *free], one_of(draw, None, draw(st.integers(0, 8))), None, None, 0, kind)
 
 
 def a_step(draw: Draw, model: Model) -> Step:
@@ -297,7 +304,7 @@ def a_step(draw: Draw, model: Model) -> Step:
         "flatten_dims": lambda: (min(axis, 1), draw(st.integers(0, rank - 1))),
         "rearrange": lambda: names_of(draw, shape, model.on_chip),
         "view": lambda: (one_of(draw, *DTYPES),),
-        "ap": lambda: (a_pattern(draw, model), one_of(draw, None, draw(st.integers(0, 8)))),
+        "ap": lambda: a_pattern(draw, model),
     }
     return Step(method, arguments[method]())
 

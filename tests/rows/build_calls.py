@@ -18,26 +18,30 @@ from msgspec import Struct
 from opennki import nki
 from opennki.frontend.kernel import Kernel
 from opennki.ir.types import Engine, Layout, Space
-from opennki.isa.define import Access, Call, Role, Row
-from opennki.isa.enums import DgeMode, MatmulPerfMode, OobMode, ReduceCmd
-from opennki.isa.layout import TileLayout
+from opennki.isa.define import Access, Call, Exchange, Role, Row
+from opennki.isa.enums import DgeMode, DmaEngine, MatmulPerfMode, OobMode, ReduceCmd
+from opennki.isa.layout import REGISTER_LAYOUTS, TileLayout
 from opennki.isa.operators import Operator
-from opennki.isa.samples import TileSpec
+from opennki.isa.samples import RegisterSpec, TileSpec
 from opennki.targets import Target
 from tests.rows.conversions import PACKED
 from tests.rows.edge_values import fill
 
 nisa: Any = import_module("opennki.nki.isa")
 nl: Any = import_module("opennki.nki.language")
+table: Any = import_module("opennki.isa.table")
 
 Array = np.ndarray[Any, Any]
 Arguments = Mapping[str, Any]
+
+PSUM_COLUMNS = 4096  # elements of PSUM per partition that one access touches, GEN-13
 
 _ENUMS = {
     Engine: "engine",
     ReduceCmd: "reduce_cmd",
     DgeMode: "dge_mode",
     OobMode: "oob_mode",
+    DmaEngine: "dma_engine",
     MatmulPerfMode: "matmul_perf_mode",
 }
 
@@ -79,7 +83,7 @@ def _load(source: str, file: str) -> Kernel:
     """Run the source text and return its kernel. Messages find the lines as they do in a file."""
     path = f"/kernels/{file}"
     linecache.cache[path] = (len(source), None, source.splitlines(keepends=True), path)
-    scope: dict[str, Any] = {"nki": nki, "nisa": nisa, "nl": nl}
+    scope: dict[str, Any] = {"nki": nki, "nisa": nisa, "nl": nl, "table": table}
     exec(compile(source, path, "exec"), scope)
     kernel: Kernel = scope["kernel"]
     return kernel
@@ -97,33 +101,57 @@ class _Lines:
         self.attrs = _decoded(row, arguments)
 
     def body(self) -> Iterator[str]:
-        tiles = {role.name: value for role in self.row.roles if (value := self._tile(role)) is not None}
-        for name, spec in tiles.items():
-            yield from self._made(self._role(name), spec)
+        for role, name, spec in self._operands():
+            yield from (
+                self._register(role, name, spec)
+                if isinstance(spec, RegisterSpec)
+                else self._made(role, name, spec)
+            )
         yield self.call()
         outputs = []
-        for name, spec in tiles.items():
-            if self._role(name).access(self.attrs) is not Access.READ:
-                outputs.append(name if not spec.space.is_on_chip else f"{name}_out")
+        for role, name, spec in self._operands():
+            if role.access(self.attrs) is not Access.READ:
+                is_own = isinstance(spec, TileSpec) and not spec.space.is_on_chip
+                outputs.append(name if is_own else f"{name}_out")
                 yield from _brought_back(name, spec)
         yield f"return {', '.join(outputs)}"
 
     def call(self) -> str:
         """The line of the call itself."""
-        given = [f"{name}={_spelled(name, value)}" for name, value in self.arguments.items()]
-        return f"nisa.{self.row.name}({', '.join(given)})"
+        given = [f"{name}={self._spelled(name, value)}" for name, value in self.arguments.items()]
+        return f"{'nisa' if self.row.public else 'table'}.{self.row.name}({', '.join(given)})"
 
-    def _role(self, name: str) -> Role:
-        return next(role for role in self.row.roles if role.name == name)
+    def _operands(self) -> Iterator[tuple[Role, str, TileSpec | RegisterSpec]]:
+        """Every tile and register with its role and its variable; the tiles of a list are numbered."""
+        for role in self.row.roles:
+            value = self.arguments.get(role.name)
+            for name, spec in _variables(role.name, value):
+                yield role, name, spec
 
-    def _tile(self, role: Role) -> TileSpec | None:
-        value = self.arguments.get(role.name)
-        return value if isinstance(value, TileSpec) else None
+    def _spelled(self, name: str, value: Any) -> str:
+        """Spell an argument as a kernel author writes it."""
+        if isinstance(value, list) and value and isinstance(value[0], TileSpec):
+            return f"[{', '.join(_windowed(variable, spec) for variable, spec in _variables(name, value))}]"
+        if isinstance(value, TileSpec):
+            return _windowed(name, value)
+        if name.endswith("_rank") and value in (0, 1) and is_exchange(self.row):
+            return "1 - nl.program_id(0)"  # one text for both cores
+        return _plain(name, value)
 
-    def _made(self, role: Role, spec: TileSpec) -> Iterator[str]:
+    def _register(self, role: Role, name: str, spec: RegisterSpec) -> Iterator[str]:
+        """A line that makes a register; what is read, and every int64, comes from an input."""
+        if spec.dtype == "int64":
+            self._input(f"{name}_in", TileSpec(Space.shared_hbm, (1,), "int64"))
+            yield f"{name} = nisa.scalar_load({name}_in)"
+        elif role.access(self.attrs) is Access.READ:
+            self._input(f"{name}_in", TileSpec(Space.shared_hbm, (1,), "int32"))
+            yield f"{name} = nisa.register_alloc({name}_in)"
+        else:
+            yield f"{name} = nisa.register_alloc()"
+
+    def _made(self, role: Role, name: str, spec: TileSpec) -> Iterator[str]:
         """Lines that allocate a tile and give it its data."""
         access = role.access(self.attrs)
-        name = role.name
         if not spec.space.is_on_chip and access is Access.READ:
             self._input(name, spec)
             if _needs_view(spec):
@@ -138,7 +166,7 @@ class _Lines:
         if spec.space is Space.psum:
             yield _allocation(f"{name}_row", spec, Space.sbuf)
             yield f"nisa.dma_copy(dst={name}_row, src={view})"
-            yield f"nisa.tensor_copy(dst={name}, src={name}_row)"
+            yield from _copied(spec, name, f"{name}_row")
         else:
             yield f"nisa.dma_copy(dst={name}, src={view})"
 
@@ -146,8 +174,28 @@ class _Lines:
         self.inputs[name] = _contents(spec, len(self.inputs))
 
 
-def _brought_back(name: str, spec: TileSpec) -> Iterator[str]:
-    """Lines that copy a written tile into an output of its own."""
+def is_exchange(row: Row) -> bool:
+    """True for a row in which two cores swap tiles: it needs degree 2."""
+    return row.sync is not None and isinstance(row.sync.kind, Exchange)
+
+
+def _variables(name: str, value: Any) -> list[tuple[str, TileSpec | RegisterSpec]]:
+    if isinstance(value, list):
+        return [(f"{name}_{i}", item) for i, item in enumerate(value) if isinstance(item, TileSpec)]
+    return [(name, value)] if isinstance(value, TileSpec | RegisterSpec) else []
+
+
+def _brought_back(name: str, spec: TileSpec | RegisterSpec) -> Iterator[str]:
+    """Lines that copy a written operand into an output of its own."""
+    if isinstance(spec, RegisterSpec):
+        store = (
+            "scalar_store(dst={0}_out, value={0})"
+            if spec.dtype == "int64"
+            else "register_store(dst={0}_out, src={0})"
+        )
+        yield f"{name}_out = nl.ndarray((1,), dtype=nl.{spec.dtype}, buffer=nl.shared_hbm)"
+        yield f"nisa.{store.format(name)}"
+        return
     if not spec.space.is_on_chip:
         return
     source = name
@@ -155,8 +203,19 @@ def _brought_back(name: str, spec: TileSpec) -> Iterator[str]:
     if spec.space is Space.psum:
         source = f"{name}_copy"
         yield _allocation(source, spec, Space.sbuf)
-        yield f"nisa.tensor_copy(dst={source}, src={name})"
+        yield from _copied(spec, source, name)
     yield f"nisa.dma_copy(dst={name}_out, src={source})"
+
+
+def _copied(spec: TileSpec, dst: str, src: str) -> Iterator[str]:
+    """Lines that copy a tile from or to PSUM, in pieces that one access can have."""
+    columns = spec.shape[-1]
+    if columns <= PSUM_COLUMNS:
+        yield f"nisa.tensor_copy(dst={dst}, src={src})"
+        return
+    for start in range(0, columns, PSUM_COLUMNS):
+        piece = f"[..., {start}:{min(start + PSUM_COLUMNS, columns)}]"
+        yield f"nisa.tensor_copy(dst={dst}{piece}, src={src}{piece})"
 
 
 def _allocation(name: str, spec: TileSpec, space: Space) -> str:
@@ -180,13 +239,16 @@ def _contents(spec: TileSpec, seed: int) -> Array:
     return np.asarray(fill(spec.dtype, spec.shape, seed))
 
 
-def _spelled(name: str, value: Any) -> str:
-    """Spell an argument as a kernel author writes it."""
-    if isinstance(value, TileSpec):
-        if value.window is None:
-            return name
-        parts = [f"{a}:{b}" + (f":{step}" if step != 1 else "") for a, b, step in value.window]
-        return f"{name}[{', '.join(parts)}]"
+def _windowed(name: str, spec: TileSpec | RegisterSpec) -> str:
+    if isinstance(spec, RegisterSpec) or spec.window is None:
+        return name
+    parts = [f"{a}:{b}" + (f":{step}" if step != 1 else "") for a, b, step in spec.window]
+    return f"{name}[{', '.join(parts)}]"
+
+
+def _plain(name: str, value: Any) -> str:
+    if isinstance(value, RegisterSpec):
+        return name
     if isinstance(value, Operator):
         return f"nl.{value.name}"
     if isinstance(value, Enum):
@@ -225,12 +287,20 @@ def layout_of(spec: TileSpec) -> TileLayout:
     return TileLayout(0, Layout(spec.space, spec.dtype, pattern, partition), strides[0])
 
 
+def _fact(value: Any) -> Any:
+    if isinstance(value, TileSpec):
+        return layout_of(value)
+    if isinstance(value, RegisterSpec):
+        return REGISTER_LAYOUTS[value.dtype]
+    return tuple(layout_of(item) for item in value) if isinstance(value, list) else value
+
+
 def call_of(row: Row, arguments: Arguments, target: Target, degree: int = 1) -> Call:
     """Return the facts of a call, without a kernel: what checks and costs are functions of."""
     operands: dict[str, Any] = {}
     for role in row.roles:
         value = arguments.get(role.name, row.signature.parameters[role.name].default)
-        operands[role.name] = layout_of(value) if isinstance(value, TileSpec) else value
+        operands[role.name] = _fact(value)
     engine = arguments.get("engine", Engine.unknown) if row.selects_engine else Engine.unknown
     return Call(row, operands, _decoded(row, arguments), engine, target, degree)
 

@@ -303,6 +303,10 @@ def activations() -> Iterator[Case]:
     again = Call(row, {"dst": tile((9, 11), buffer="a"), "data": tile((9, 11), buffer="b"),
                        "reduce_res": tile((9, 1), buffer="u")}, {}, {"op": "square", **add})  # fmt: skip
     yield case("then-activation", begun, summed, how=ordinary)
+    # "Pass None to keep the reduction result in the Scalar Engine's internal accumulator"
+    kept = Call(row, {role: spec for role, spec in begun.operands.items() if role != "reduce_res"}, {},
+                {"op": "copy", "reduce_res": None, **add})  # fmt: skip
+    yield case("kept", kept, summed, how=ordinary)
     yield case("resets", begun, summed, again, how=ordinary)
 
 
@@ -351,6 +355,9 @@ def refused_selections() -> Iterator[Illegal]:
         yield bad(
             "SELECT_REDUCE-06", row, operands, f"op-{op}", numbers={"on_false": 0.0}, reduce_op=op, **reduced
         )
+    for command in ("reset", "load_reduce"):  # the page lists reset_reduce, reduce and idle
+        operands = picking(small, reduce_res=tile((4, 1)))
+        yield bad("SELECT_REDUCE-07", row, operands, command, numbers={"on_false": 0.0}, reduce_cmd=command)
     for key in ("on_true", "dst", "predicate"):
         outside = picking(small) | {key: tile(small, "uint8" if key == "predicate" else "float32", "hbm")}
         yield bad("GEN-SPACE|SELECT_REDUCE-01", row, outside, f"{key}-in-hbm", numbers=dict(number))

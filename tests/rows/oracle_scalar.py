@@ -1,6 +1,6 @@
 """The oracle of registers and scalars: exact Python integers, wrapped to their width after every operation.
 
-Source: SDK 2.33 pages nki.isa.NkiScalar, nki.isa.scalar_load, nki.isa.scalar_store ("wraps at the fixed width").
+Source: SDK 2.33 pages nki.isa.NkiScalar, nki.isa.scalar_load and nki.isa.scalar_store.
 """
 
 from __future__ import annotations

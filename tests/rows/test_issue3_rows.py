@@ -211,7 +211,7 @@ FORBIDDEN: dict[str, tuple[str, Forbidden]] = {
         lambda t: t["sbuf"].ap(pattern=[[24, 4], [1, 24]], scalar_offset=t["one"], indirect_dim=0),
     ),
     "vector-then-select": ("GEN-30", lambda t: t["table"].vector_select(0, t["rows"]).select(1, t["one"])),
-    "vector-dim-1": ("GEN-31", lambda t: t["table"].vector_select(1, t["rows"])),
+    "vector-dim-1": ("GEN-31|GEN-32", lambda t: t["table"].vector_select(1, t["rows"])),
     "vector-in-sbuf": ("GEN-31", lambda t: t["sbuf"].vector_select(0, t["rows"])),
     "vector-ap-dim-1": (
         "GEN-32",

@@ -11,7 +11,6 @@ import pytest
 
 from opennki.execute.rendezvous import Aborted, Hopeless, Rendezvous
 
-FAULT = pytest.mark.xfail(strict=True, reason="a fault that is known and reported")
 PATIENCE = 20.0
 """Seconds after which a thread that should have ended is taken for one that hangs."""
 
@@ -154,7 +153,6 @@ def test_an_abort_wakes_who_waits(turns: bool) -> None:
         meeting.check()
 
 
-@FAULT
 def test_no_core_gets_a_turn_after_an_abort() -> None:
     meeting = Rendezvous(2, turns=True)
     meeting.start(0)
@@ -177,7 +175,6 @@ def test_a_wait_after_an_abort_ends_at_once() -> None:
         meeting.barrier(0, "b", None)
 
 
-@FAULT
 def test_hopeless_is_for_every_core_even_if_one_aborts_when_it_sees_it() -> None:
     for _ in range(50):
         meeting = Rendezvous(2)

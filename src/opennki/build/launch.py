@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
-from msgspec import Struct
 
 from opennki.build.pipeline import bake
 from opennki.build.places import call_location
-from opennki.diag import fail
+from opennki.build.recall import RunOptions, call_key, compiled_before, recall, remember
+from opennki.cache import CACHE, Bound
 from opennki.diag.say import warn
 from opennki.frontend.kernel import Kernel
-from opennki.frontend.trace import Argument, bind_arguments, trace_program
+from opennki.frontend.trace import array_of, bind_arguments
 from opennki.graph import Graph, KernelCall
 from opennki.settings import (
     check_degree,
@@ -25,13 +22,6 @@ from opennki.settings import (
 )
 
 __all__ = ["RunOptions", "launch", "run_options"]
-
-
-class RunOptions(Struct, frozen=True):
-    """The options of `opennki run`, which hold for every direct call of the script."""
-
-    lnc: str | None = None
-    target: str | None = None
 
 
 _OPTIONS = [RunOptions()]
@@ -53,8 +43,15 @@ def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object])
     """Return what the kernel returns for NumPy arrays; inputs that it writes are changed in place.
 
     The graph's degree is `run --lnc`, NEURON_CC_FLAGS, the environment, the kernel's own; all rules of baking
-    hold. With NKI_SIMULATOR=1 the kernel is simulated at its own degree instead.
+    hold. With NKI_SIMULATOR=1 the kernel is simulated at its own degree instead. A call like an earlier one
+    runs what was compiled then, unless something that the kernel depends on has changed.
     """
+    call = call_key(kernel, args, kwargs, _OPTIONS[0])
+    known = recall(kernel, call, args, kwargs) if call is not None else None
+    if known is not None:
+        executable, arrays = known
+        warn(executable.findings)
+        return executable(*arrays)
     if simulator_requested():
         from opennki.frontend.simulate import simulate
 
@@ -66,25 +63,12 @@ def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object])
     check_degree(degree, target, at=place)
     check_degree(graph, target, at=place)
     bound_args, bound_kwargs, arguments = bind_arguments(kernel, args, kwargs, texts=False)
-    arrays = [_array(kernel, argument) for argument in arguments]
-    artifact = trace_program(kernel, bound_args, bound_kwargs, arguments, degree.value, target.value)
-    call = KernelCall(artifact=artifact, degree=degree, location=place)
-    executable = bake(Graph(calls=(call,)), graph, target, artifact.findings)
-    warn(executable.findings)
-    return executable(*arrays)
-
-
-def _array(kernel: Kernel, argument: Argument) -> np.ndarray[Any, Any]:
-    """Return the array of an argument. A copy would not do: the kernel may write it."""
-    if isinstance(argument.array, np.ndarray):
-        return argument.array
-    kind = type(argument.array)
-    got = f"an object of type `{kind.__module__}.{kind.__qualname__}`"
-    fail(
-        "ONKI104",
-        at=call_location(),
-        kernel=kernel.name,
-        got=got,
-        argument=argument.name,
-        help=["a direct call takes NumPy arrays; a spec goes to `opennki.trace`"],
-    )
+    arrays = [array_of(kernel, argument) for argument in arguments]
+    traced = CACHE.trace(Bound(kernel, bound_args, bound_kwargs, arguments, degree.value, target.value))
+    baked = compiled_before(traced, graph.value, target.value)
+    if baked is None:
+        kernel_call = KernelCall(artifact=traced.artifact, degree=degree, location=place)
+        baked = bake(Graph(calls=(kernel_call,)), graph, target, traced.artifact.findings)
+    remember(kernel, call, traced, baked, arguments, args, kwargs)
+    warn((*baked.findings, *traced.remarks))
+    return baked(*arrays)

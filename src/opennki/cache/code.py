@@ -19,15 +19,20 @@ _NAME_SHIFT = 1 if sys.version_info >= (3, 12) else 0
 """From 3.12 on, the lowest bit of LOAD_ATTR's argument says that a method is called."""
 
 _LOAD_GLOBAL = opmap["LOAD_GLOBAL"]
-_LOAD_NAMES = {opmap[name] for name in ("LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS") if name in opmap}
-_LOAD_ATTR = opmap["LOAD_ATTR"]
-_LOAD_METHOD = opmap.get("LOAD_METHOD", -1)  # until 3.11
-_STORES_GLOBAL = {opmap["STORE_GLOBAL"], opmap["DELETE_GLOBAL"]}
-_STORES_ATTR = {opmap["STORE_ATTR"], opmap["DELETE_ATTR"]}
-_STORES_DEREF = {opmap["STORE_DEREF"], opmap["DELETE_DEREF"]}
+
+
+def _numbers(*names: str) -> frozenset[int]:
+    """Return the operations of these names, as far as this Python has them."""
+    return frozenset(opmap[name] for name in names if name in opmap)
+
+
+_LOADS_GLOBAL = _numbers("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+_LOADS_ATTR = _numbers("LOAD_ATTR", "LOAD_METHOD")  # the second one until 3.11
+_STORES_GLOBAL = _numbers("STORE_GLOBAL", "DELETE_GLOBAL")
+_STORES_ATTR = _numbers("STORE_ATTR", "DELETE_ATTR")
+_STORES = _STORES_GLOBAL | _numbers("STORE_DEREF", "DELETE_DEREF")
 _IMPORT = opmap["IMPORT_NAME"]
 _EXTENDED_ARG = opmap["EXTENDED_ARG"]
-_OF_INTEREST = {_LOAD_GLOBAL, *_LOAD_NAMES, *_STORES_GLOBAL, *_STORES_DEREF}
 
 _REMEMBERED = 4096
 
@@ -102,36 +107,31 @@ def _with_inner(code: CodeType, outer: set[str]) -> Iterator[tuple[CodeType, set
 def _scan(code: CodeType, outer: set[str], reads: dict[Read, None], assigns: list[str]) -> None:
     """Enter the globals that the code reads, and what it assigns that is not its own."""
     names = code.co_names
-    name = ""  # the global that was loaded just now, and what was taken of it since
-    chain: list[str] = []
-
-    def close() -> None:
-        nonlocal name
-        if name:
-            reads[Read(name, tuple(chain))] = None
-            name = ""
-            chain.clear()
-
+    chain: list[str] = []  # the global that was loaded just now, and what was taken of it since
     for operation, argument in _instructions(code.co_code):
-        if not name and operation not in _OF_INTEREST:
-            continue
-        if name and operation in (_LOAD_ATTR, _LOAD_METHOD):
-            chain.append(names[argument >> _NAME_SHIFT])
-            continue
-        if name and operation in _STORES_ATTR:
-            assigns.append(".".join((name, *chain, names[argument])))
-        close()
-        if operation == _LOAD_GLOBAL:
-            name = names[argument >> 1]
-        elif operation in _LOAD_NAMES:
-            name = names[argument]
-        elif operation in _STORES_GLOBAL:
-            assigns.append(names[argument])
-        elif operation in _STORES_DEREF:
-            variable = _cell_name(code, argument)
-            if variable in outer:
-                assigns.append(variable)
-    close()
+        if chain:
+            if operation in _LOADS_ATTR:
+                chain.append(names[argument >> _NAME_SHIFT])
+                continue
+            if operation in _STORES_ATTR:
+                assigns.append(".".join((*chain, names[argument])))
+            reads[Read(chain[0], tuple(chain[1:]))] = None
+            chain = []
+        if operation in _LOADS_GLOBAL:
+            chain = [names[argument >> (operation == _LOAD_GLOBAL)]]
+        elif operation in _STORES:
+            stored = _stored(code, operation, argument, outer)
+            assigns += [stored] if stored else []
+    if chain:
+        reads[Read(chain[0], tuple(chain[1:]))] = None
+
+
+def _stored(code: CodeType, operation: int, argument: int, outer: set[str]) -> str:
+    """Return the name that an operation stores, "" for a variable of the function's own."""
+    if operation in _STORES_GLOBAL:
+        return code.co_names[argument]
+    variable = _cell_name(code, argument)
+    return variable if variable in outer else ""
 
 
 def _instructions(content: bytes) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from types import EllipsisType, NoneType, NotImplementedType
+from typing import Any
 
 __all__ = ["ATOMS", "atom", "record"]
 
@@ -15,24 +16,16 @@ def record(tag: bytes, *items: bytes) -> bytes:
     return b"%b(%b:%b)" % (tag, sizes, b"".join(items))
 
 
-def _float(value: float) -> bytes:
-    return struct.pack("<d", value)  # sign of zero and the bits of a NaN kept
-
-
-def _complex(value: complex) -> bytes:
-    return struct.pack("<dd", value.real, value.imag)
-
-
-ATOMS: dict[type, tuple[bytes, Callable[[object], bytes]]] = {
+ATOMS: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {
     NoneType: (b"None", lambda _: b""),
     EllipsisType: (b"Ellipsis", lambda _: b""),
     NotImplementedType: (b"NotImplemented", lambda _: b""),
     bool: (b"bool", lambda value: b"1" if value else b"0"),
-    int: (b"int", lambda value: b"%x" % value),  # type: ignore[str-bytes-safe]  # an int
-    float: (b"float", _float),  # type: ignore[dict-item]  # by the key
-    complex: (b"complex", _complex),  # type: ignore[dict-item]  # by the key
-    str: (b"str", lambda value: str(value).encode("utf-8", "surrogatepass")),
-    bytes: (b"bytes", lambda value: value),  # type: ignore[return-value]  # bytes
+    int: (b"int", lambda value: b"%x" % value),
+    float: (b"float", lambda value: struct.pack("<d", value)),  # sign of zero and bits of a NaN are kept
+    complex: (b"complex", lambda value: struct.pack("<dd", value.real, value.imag)),
+    str: (b"str", lambda value: value.encode("utf-8", "surrogatepass")),
+    bytes: (b"bytes", bytes),
 }
 """Types of values that cannot change and hold nothing, each with its tag and how it becomes bytes."""
 

@@ -18,7 +18,7 @@ _SITE = re.compile(r"^(.*[/\\](?:site|dist)-packages)[/\\]")
 
 
 class Package(Struct, frozen=True):
-    """An installed package, which a digest knows by name and version. OpenNKI's version is the toolchain's."""
+    """An installed package, which a digest knows by name and version; OpenNKI's is that of the toolchain."""
 
     name: str
     version: str
@@ -100,7 +100,10 @@ _OUTSIDE = {
     *("linecache", "mmap", "multiprocessing", "nt", "ntpath", "numpy.random", "os", "pathlib", "platform"),
     *("posix", "posixpath", "random", "requests", "resource", "secrets", "select", "shelve", "shutil"),
     *("signal", "socket", "sqlite3", "subprocess", "tempfile", "time", "urllib", "uuid"),
-    *(f"builtins.{name}" for name in ("__import__", "breakpoint", "eval", "exec", "globals", "input", "open")),
+    *(
+        f"builtins.{name}"
+        for name in ("__import__", "breakpoint", "eval", "exec", "globals", "input", "open")
+    ),
     *(f"datetime.date.{name}" for name in ("today",)),
     *(f"datetime.datetime.{name}" for name in ("now", "today", "utcnow")),
     *(f"inspect.{name}" for name in ("currentframe", "getouterframes", "stack", "trace")),
@@ -112,8 +115,16 @@ _OUTSIDE = {
 """Modules and functions whose results no key covers: files, time, chance, environment, code made of text."""
 
 _PURE = {
-    *(f"{module}.{name}" for module in ("posixpath", "ntpath") for name in ("basename", "commonpath", "dirname")),
-    *(f"{module}.{name}" for module in ("posixpath", "ntpath") for name in ("isabs", "join", "normpath", "split")),
+    *(
+        f"{module}.{name}"
+        for module in ("posixpath", "ntpath")
+        for name in ("basename", "commonpath", "dirname")
+    ),
+    *(
+        f"{module}.{name}"
+        for module in ("posixpath", "ntpath")
+        for name in ("isabs", "join", "normpath", "split")
+    ),
     *(f"{module}.splitext" for module in ("posixpath", "ntpath")),
     *("os.fspath", "posix.fspath", "nt.fspath", "pathlib.PurePath", "pathlib.PurePosixPath"),
     *("pathlib.PureWindowsPath",),

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from opennki.cli import compilation, execution, reference
+from opennki.cli import cache, compilation, execution, reference
 from opennki.cli.output import BUG, REFUSED, USAGE, Outcome, failure, is_terminal, show, write
 from opennki.diag import OpenNkiError, OpenNkiWarning, diagnostic
 
@@ -42,6 +42,7 @@ app.command("inspect")(reference.inspect)
 app.command("explain")(reference.explain)
 app.command("isa")(reference.isa)
 app.command("doctor")(reference.doctor)
+app.add_typer(cache.app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

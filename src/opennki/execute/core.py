@@ -123,7 +123,9 @@ class CoreProgram:
         """Give a buffer its storage; fill it unless this instruction overwrites all of it."""
         buffer = self.program.buffers[number]
         if buffer.address is not None:
-            self.storages[number] = self._arena(buffer.space).place(buffer)
+            arena = self._arena(buffer.space)
+            placed = self.storages[number] = arena.place(buffer)
+            steps.append(lambda: arena.claim(buffer, placed))
             return
         free = self._pool.get(buffer_bytes(buffer))
         storage = new_storage(buffer, free.pop() if free else None)
@@ -218,7 +220,7 @@ class CoreProgram:
         """Walk the closures."""
         self.machine.reset()
         for arena in self.arenas.values():
-            arena.raw.fill(0xFF)
+            arena.reset()
         check = self.meeting().check
         steps = self.steps
         with np.errstate(all="ignore"):

@@ -57,13 +57,15 @@ def new_storage(buffer: Buffer, raw: Array | None = None) -> Storage:
 class Arena:
     """The SBUF or PSUM of a core in which buffers are placed by hand, so that they really overlap.
 
-    Nobody's bytes are all ones, which is NaN in every float type.
+    State: the bytes, and which of them have belonged to a buffer. A buffer's elements read as unwritten
+    unless an earlier buffer has had some of their bytes.
     """
 
-    __slots__ = ("pitch_bytes", "raw")
+    __slots__ = ("claimed", "pitch_bytes", "raw")
 
     def __init__(self, partitions: int, pitch_bytes: int) -> None:
-        self.raw = np.full(partitions * pitch_bytes, 0xFF, np.uint8)
+        self.raw = np.zeros(partitions * pitch_bytes, np.uint8)
+        self.claimed = np.zeros(partitions * pitch_bytes, bool)
         self.pitch_bytes = pitch_bytes
 
     def place(self, buffer: Buffer) -> Storage:
@@ -71,3 +73,18 @@ class Arena:
         partition, byte = buffer.address or (0, 0)
         row = buffer_bytes(buffer) // buffer.shape[0]
         return Storage(self.raw, row, self.pitch_bytes, partition * self.pitch_bytes + byte)
+
+    def claim(self, buffer: Buffer, storage: Storage) -> None:
+        """Make those elements of a buffer unwritten of which no earlier buffer has had a byte."""
+        size = DTYPES[buffer.dtype].bytes
+        shape = (buffer.shape[0], storage.row_bytes // size, size)
+        strides = (self.pitch_bytes, size, 1)
+        claimed = np.ndarray(shape, bool, self.claimed.data, storage.base_bytes, strides)
+        fresh = np.logical_not(claimed.any(axis=2))
+        whole = storage.whole(buffer)
+        whole[fresh.reshape(whole.shape)] = fill_value(DTYPES[buffer.dtype])
+        claimed[...] = True
+
+    def reset(self) -> None:
+        """Forget all claims before a run."""
+        self.claimed.fill(False)

@@ -76,9 +76,9 @@ class Rendezvous:
         self._pass_turn(core)
         self._wait(lambda: self._round != mine)
         if self._round == mine:
-            if self.is_aborted:
+            if self._hopeless is None:
                 raise Aborted
-            raise Hopeless(core, self._hopeless or {})
+            raise Hopeless(core, self._hopeless)
         self._await_turn(core)
 
     def _matches(self) -> bool:
@@ -116,7 +116,7 @@ class Rendezvous:
 
     def _look_for_hope(self) -> None:
         """Find out that nothing can happen any more: the last one to arrive sees it for all."""
-        if not self._waiting or len(self._waiting) + len(self._finished) < self.cores:
+        if self.is_aborted or not self._waiting or len(self._waiting) + len(self._finished) < self.cores:
             return
         self._hopeless = {
             core: self._waiting[core][1] if core in self._waiting else None for core in range(self.cores)
@@ -124,10 +124,9 @@ class Rendezvous:
         self._changed.notify_all()
 
     def _await_turn(self, core: int) -> None:
-        while self._turn is not None and self._turn != core:
-            if self.is_aborted:
-                raise Aborted
+        while self._turn is not None and self._turn != core and not self.is_aborted:
             self._changed.wait()
+        self.check()
 
     def _pass_turn(self, core: int) -> None:
         if self._turn != core:

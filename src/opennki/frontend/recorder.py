@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from opennki.diag import Diagnostic, Label, Location, diagnostic, fail
+from opennki.frontend.constant_pool import ConstantPool
 from opennki.frontend.finish import close_body, renumbered
 from opennki.frontend.source import leaving, while_statement
 from opennki.ir.dtypes import DTYPES
@@ -101,6 +102,7 @@ class TraceRecorder:
         self.handles: weakref.WeakValueDictionary[int, BufferHandle] = weakref.WeakValueDictionary()
         self.buffers: list[Buffer] = []
         self.findings: list[Diagnostic] = []
+        self.constants = ConstantPool()
         self._layouts: dict[Layout, dict[int, TileLayout]] = {}
         self._layout_records: list[Layout] = []
         self.layouts: list[TileLayout] = []
@@ -264,7 +266,7 @@ class TraceRecorder:
             dtype=dtype,
             origin=origin,
             address=address,
-            loop=self.open_loops[-1].id if self.open_loops else -1,
+            loop=self.open_loops[-1].id if self.open_loops and origin is not Origin.constant else -1,
             location=location,
         )
         self.buffers.append(buffer)
@@ -450,7 +452,8 @@ class TraceRecorder:
         if found is not None:
             location, callers = self.place(self.locate(frame))
             what = found if node is None else f"`{found}` in a dynamic loop"
-            fail("ONKI112", at=location, callers=callers, core=self.core, what=what)
+            label = "the body is recorded once and turns on the device"
+            fail("ONKI112", at=location, label=label, callers=callers, core=self.core, what=what)
 
     def legacy(self, what: str, instead: str, frame: FrameType) -> None:
         """Say that a construct is gone in NKI 0.7."""

@@ -20,11 +20,19 @@ from opennki.execute.memory import Arena, Storage, new_storage
 from opennki.execute.numpy import run_cores
 from opennki.execute.rendezvous import Hopeless, Rendezvous
 from opennki.frontend.agree import check_agreement, diverged
+from opennki.frontend.constants import agree_on_constants
 from opennki.frontend.finish import check_scope
 from opennki.frontend.kernel import Kernel, as_kernel
 from opennki.frontend.recorder import BufferHandle, TraceRecorder
 from opennki.frontend.results import Results, collect_results
-from opennki.frontend.trace import Argument, all_findings, bind_arguments, input_key, run_traced
+from opennki.frontend.trace import (
+    Argument,
+    all_findings,
+    array_of,
+    bind_arguments,
+    input_key,
+    run_traced,
+)
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.location import kernel_location, source_root
 from opennki.ir.types import (
@@ -58,14 +66,16 @@ class Launch:
         self.arrays = {input_key(a.name): a.array for a in arguments}
         self.written: set[str] = set()
 
-    def storage(self, buffer: Buffer) -> Storage:
-        """Return the storage of a shared buffer, made by the core that comes first."""
+    def storage(self, buffer: Buffer, data: bytes | None = None) -> Storage:
+        """Return the storage of a shared buffer, made by the core that comes first. `data`: a constant's."""
         found = self.shared.get(buffer.key)
         if found is not None and (found[0].shape, found[0].dtype) == (buffer.shape, buffer.dtype):
             return found[1]
         storage = new_storage(buffer)
         if buffer.origin is Origin.input:
             storage.whole(buffer)[...] = np.asarray(self.arrays[buffer.key])
+        elif data is not None:
+            storage.raw[:] = np.frombuffer(data, np.uint8)
         else:
             storage.fill_unwritten(buffer)
         self.shared.setdefault(buffer.key, (buffer, storage))
@@ -90,9 +100,11 @@ class EagerRecorder(TraceRecorder):
         """Give a new buffer its storage, unwritten."""
         buffer = handle.buffer
         if buffer.space is Space.shared_hbm:
-            handle.storage = self.launch.storage(buffer)
+            handle.storage = self.launch.storage(buffer, self.constants.data(buffer.key))
         elif buffer.address is not None:
-            handle.storage = self._arena(buffer.space).place(buffer)
+            arena = self._arena(buffer.space)
+            handle.storage = arena.place(buffer)
+            arena.claim(buffer, handle.storage)
         else:
             handle.storage = new_storage(buffer)
             handle.storage.fill_unwritten(buffer)
@@ -263,6 +275,8 @@ def _simulate(
     code = getattr(kernel.function, "__code__", None)
     root = source_root(code.co_filename) if code is not None else None
     axes = 1 if kernel.degree is not None or degree > 1 else 0
+    for argument in arguments:
+        array_of(kernel, argument)
     launch = Launch(degree, arguments)
     recorders = [EagerRecorder(core, degree, target, root, axes, launch) for core in range(degree)]
     results: dict[int, Results] = {}
@@ -278,6 +292,7 @@ def _simulate(
         return run
 
     run_cores([core(recorder) for recorder in recorders], launch.meeting)
+    agree_on_constants(recorders)
     programs = [recorder.program() for recorder in recorders]
     check_agreement(kernel.name, where, programs, [results[i] for i in range(degree)])
     first = results[0]

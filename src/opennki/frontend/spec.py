@@ -11,6 +11,7 @@ from opennki.ir.dtypes import canonical
 
 __all__ = ["Spec", "is_spec_text", "parse_spec"]
 
+_FORM = re.compile(r"\s*[A-Za-z_]\w*\s*\[[\d\s,]*\]\s*")
 _START = re.compile(r"\s*([A-Za-z_]\w*)\s*\[")
 _TEXT = re.compile(r"\s*([A-Za-z_]\w*)\s*\[\s*(\d+(?:\s*,\s*\d+)*)\s*,?\s*\]\s*")
 
@@ -47,9 +48,11 @@ class Spec(Struct, frozen=True):
 
 
 def is_spec_text(text: str) -> bool:
-    """Return True for text that begins like a spec: a dtype of NKI and an opening bracket."""
+    """Return True for text that has a spec's form, or begins like one with a dtype of NKI."""
     found = _START.match(text)
-    return found is not None and canonical(found.group(1)) is not None
+    if found is None:
+        return False
+    return canonical(found.group(1)) is not None or _FORM.fullmatch(text) is not None
 
 
 def parse_spec(text: str) -> Spec:

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NoReturn
 
-from opennki.diag import Diagnostic, Label, diagnostic, error, fail
+from opennki.diag import fail
 from opennki.frontend.indexing import SELECT, indexed, pad
 from opennki.frontend.recorder import BufferHandle, row_bytes
+from opennki.frontend.refuse import not_yet, refuse, say_offset
 from opennki.frontend.runtime_index import (
     check_axis,
     check_derived,
@@ -25,12 +26,16 @@ from opennki.frontend.views import (
     axis_of,
     check_partitions,
     check_pattern,
+    group,
     inferred,
     is_contiguous,
+    pairs,
     rearranged,
     reinterpreted,
     reshaped,
+    scaled_start,
     whole,
+    whole_sizes,
 )
 from opennki.ir.dtypes import DTYPES, canonical
 from opennki.ir.types import Index, IndexKind, Space, View
@@ -116,10 +121,11 @@ class NkiTensor:
     def __len__(self) -> int:
         return self.layout.shape[0]
 
-    def __bool__(self) -> bool:
-        raise TypeError(
-            "an NkiTensor has no truth value: what it holds is not known while the kernel is traced"
-        )
+    def __bool__(self) -> NoReturn:
+        recorder = self.handle.recorder
+        location, callers = recorder.place(recorder.locate(sys._getframe(1)))
+        what = f"the truth of `{self._called()}`"
+        fail("ONKI111", at=location, callers=callers, core=recorder.core, what=what)
 
     __hash__ = object.__hash__
 
@@ -295,12 +301,16 @@ class NkiTensor:
         axis = self._axis(dim, "broadcast", frame)
         if self.layout.is_on_chip and axis == 0:
             self._keep_partitions("broadcast", frame)
-        if self.shape[axis] != 1 or not isinstance(size, int) or size < 1:
-            problem = (
+        try:
+            (size,) = whole_sizes((size,), "broadcast")
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        if self.shape[axis] != 1 or size < 1:
+            says = (
                 "`broadcast` repeats an axis of size 1, "
                 f"axis {axis} of {list(self.shape)} has {self.shape[axis]}"
             )
-            self._refuse(ViewError("ONKI210", problem, "select one element of the axis first"), frame)
+            self._refuse(ViewError("ONKI210", says, "select one element of the axis first"), frame)
         shape, strides = list(self.shape), list(self.strides)
         shape[axis], strides[axis] = size, 0
         return self._derived(tuple(shape), tuple(strides), self.access.offset, frame=frame)
@@ -345,8 +355,8 @@ class NkiTensor:
         if self.layout.is_on_chip and axis == 0:
             self._keep_partitions("reshape_dim", frame)
         try:
-            sizes = inferred(tuple(shape), self.shape[axis], "reshape_dim")
-            steps = reshaped((self.shape[axis],), (self.strides[axis],), sizes)
+            sizes = inferred(whole_sizes(shape, "reshape_dim"), self.shape[axis], "reshape_dim")
+            steps = reshaped((self.shape[axis],), (self.strides[axis],), sizes, "reshape_dim")
         except ViewError as problem:
             self._refuse(problem, frame)
         return self._derived(
@@ -369,7 +379,9 @@ class NkiTensor:
             self._keep_partitions("flatten_dims", frame)
         merged = prod(self.shape[first : last + 1])
         try:
-            step = reshaped(self.shape[first : last + 1], self.strides[first : last + 1], (merged,))
+            step = reshaped(
+                self.shape[first : last + 1], self.strides[first : last + 1], (merged,), "flatten_dims"
+            )
         except ViewError as problem:
             self._refuse(problem, frame)
         return self._derived(
@@ -388,7 +400,7 @@ class NkiTensor:
         sizes = (shape, *more) if isinstance(shape, int) else tuple(shape)
         skip = 1 if self.layout.is_on_chip else 0
         try:
-            new = inferred(sizes, self.size, "reshape")
+            new = inferred(whole_sizes(sizes, "reshape"), self.size, "reshape")
             if skip and (not new or new[0] != self.shape[0]) and prod(new) == self.size:
                 self._keep_partitions("reshape", frame)
             if skip and prod(new) == self.size:
@@ -412,7 +424,7 @@ class NkiTensor:
         """
         frame = sys._getframe(1)
         try:
-            if self.layout.is_on_chip and src_pattern[:1] != dst_pattern[:1]:
+            if self.layout.is_on_chip and group(src_pattern[0]) != group(dst_pattern[0]):
                 self._keep_partitions("rearrange", frame)
             shape, strides = rearranged(
                 self.shape, self.strides, src_pattern, dst_pattern, dict(fixed_sizes or {})
@@ -445,18 +457,15 @@ class NkiTensor:
         frame = sys._getframe(1)
         kind = self.dtype if dtype is None else self._dtype(dtype, frame)
         scale_from, scale_to = DTYPES[self.dtype].bytes, DTYPES[kind].bytes
-        start = self.access.offset * scale_from // scale_to
         try:
-            steps = tuple(whole(pair[0], "step") for pair in pattern)
-            counts = tuple(whole(pair[1], "count") for pair in pattern)
-            if not counts or min(counts) < 1:
-                raise ViewError(
-                    "ONKI210", f"`ap` needs pairs [step, count] with counts above 0, got {pattern}"
-                )
+            start = scaled_start(self._called(), self.access.offset, scale_from, scale_to)
+            if self.layout.is_on_chip:
+                scaled_start(self._called(), row_bytes(self.handle.buffer), 1, scale_to)
+            steps, counts = pairs(pattern)
             if offset is not None:
                 start = whole(offset, "offset")
                 if self.access.offset:
-                    self._said_offset(start, frame)
+                    say_offset(self, start, frame)
             held = scalar_offset if vector_offset is None else vector_offset
             moved = 1 if vector_offset is None else 0
             index = pattern_index(
@@ -477,23 +486,6 @@ class NkiTensor:
         check_pattern(self._called(), start, steps, counts, total)
         if self.layout.is_on_chip:
             check_partitions(self._called(), start, steps, counts, row_bytes(buffer) // size)
-
-    def _said_offset(self, start: int, frame: Any) -> None:
-        recorder = self.handle.recorder
-        location, callers = recorder.place(recorder.locate(frame))
-        recorder.warn(
-            diagnostic(
-                "ONKI403",
-                at=Label(location, "counted from the start of the tensor"),
-                callers=callers,
-                core=recorder.core,
-                rule="AP-90",
-                says=f"`ap(offset={start})` on a view of `{self._called()}` that starts at element "
-                f"{self.access.offset}: the documents contradict each other, "
-                "OpenNKI counts from the tensor's start",
-                data={"offset": start, "view_offset": self.access.offset},
-            )
-        )
 
     def view(self, dtype: object) -> NkiTensor:
         """Return the same bytes as elements of another dtype; the last axis grows or shrinks.
@@ -570,28 +562,7 @@ class NkiTensor:
         )
 
     def _refuse(self, problem: ViewError, frame: Any) -> NoReturn:
-        raise error(self._problem(problem, frame)) from None
-
-    def _problem(self, problem: ViewError, frame: Any) -> Diagnostic:
-        recorder = self.handle.recorder
-        location, callers = recorder.place(recorder.locate(frame))
-        _, allocated = recorder.allocation(self)
-        return diagnostic(
-            problem.code,
-            at=Label(location, "this view"),
-            others=[allocated] if allocated is not None else (),
-            callers=callers,
-            core=recorder.core,
-            notes=(
-                f"`{self._called()}` is {self.layout.describe()}, strides {list(self.strides)}, "
-                f"offset {self.access.offset}",
-            ),
-            help=(problem.help,) if problem.help else (),
-            rule=problem.rule,
-            says=str(problem),
-        )
+        refuse(self, problem, frame)
 
     def _not_yet(self, name: str, frame: Any) -> NoReturn:
-        recorder = self.handle.recorder
-        location, callers = recorder.place(recorder.locate(frame))
-        fail("ONKI102", at=location, callers=callers, core=recorder.core, name=name)
+        not_yet(self, name, frame)

@@ -8,17 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
 
 from opennki.diag import Diagnostic, Label, Location, fail
+from opennki.diag.say import caller
 from opennki.frontend.agree import check_agreement
 from opennki.frontend.allocate import whole_tensor
+from opennki.frontend.constants import agree_on_constants, collect_constants
 from opennki.frontend.kernel import Kernel
 from opennki.frontend.recorder import TraceRecorder, call_kernel
 from opennki.frontend.results import collect_results
 from opennki.frontend.spec import Spec, is_spec_text, parse_spec
 from opennki.ir.dtypes import canonical
-from opennki.ir.location import kernel_location, source_root
+from opennki.ir.location import kernel_location, locate, source_root
 from opennki.ir.types import (
     Input,
     Instruction,
@@ -33,7 +36,7 @@ from opennki.isa.recorder import CURRENT
 from opennki.isa.table import TABLE
 from opennki.targets import Target
 
-__all__ = ["Argument", "bind_arguments", "run_traced", "trace_program"]
+__all__ = ["Argument", "array_of", "bind_arguments", "run_traced", "trace_program"]
 
 
 class Argument(Struct, frozen=True):
@@ -122,6 +125,25 @@ def _spec_of(kernel: Kernel, name: str, value: object, texts: bool) -> Spec | No
             help=["pass an array with at least one element"],
         )
     return Spec(found, shape)
+
+
+def array_of(kernel: Kernel, argument: Argument) -> np.ndarray[Any, Any]:
+    """Return the array of an argument that is run on; a copy would not do, the kernel may write it.
+
+    Errors: ONKI104, at the user's call.
+    """
+    if isinstance(argument.array, np.ndarray):
+        return argument.array
+    kind = type(argument.array)
+    frame = caller()
+    fail(
+        "ONKI104",
+        at=None if frame is None else locate(frame.f_code, frame.f_lasti),
+        kernel=kernel.name,
+        got=f"an object of type `{kind.__module__}.{kind.__qualname__}`",
+        argument=argument.name,
+        help=["a direct call takes NumPy arrays; a spec goes to `opennki.trace`"],
+    )
 
 
 @contextmanager
@@ -243,6 +265,8 @@ def trace_program(
             results.append(collect_results(kernel.name, where, recorder, value))
             written |= written_inputs(recorder.body, len(arguments))
             recorders.append(recorder)
+        agree_on_constants(recorders)
+        constants, data = collect_constants(recorders)
         programs = tuple(recorder.program() for recorder in recorders)
     inputs = tuple(
         Input(a.name, input_key(a.name), a.spec.shape, a.spec.dtype, i in written)
@@ -256,8 +280,9 @@ def trace_program(
         kernel=kernel.name,
         target=target.name,
         location=where,
-        signature=Signature(inputs=inputs, constants=(), outputs=outputs, returns=returns),
+        signature=Signature(inputs=inputs, constants=constants, outputs=outputs, returns=returns),
         programs=programs,
+        constants=data,
         findings=all_findings(recorders),
     )
 

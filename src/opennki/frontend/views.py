@@ -17,12 +17,16 @@ __all__ = [
     "check_partitions",
     "check_pattern",
     "contiguous_strides",
+    "group",
     "inferred",
     "is_contiguous",
+    "pairs",
     "rearranged",
     "reinterpreted",
     "reshaped",
+    "scaled_start",
     "whole",
+    "whole_sizes",
 ]
 
 Shape = tuple[int, ...]
@@ -70,15 +74,17 @@ def _runs(shape: Shape, strides: Shape) -> list[tuple[int, int]]:
     return runs
 
 
-def reshaped(shape: Shape, strides: Shape, new: Shape) -> Shape:
+def reshaped(shape: Shape, strides: Shape, new: Shape, what: str = "reshape") -> Shape:
     """Return the strides of the view as `new`, or fail when only a copy could have that shape."""
     if prod(shape) != prod(new):
         raise ViewError(
             "ONKI213",
-            f"`reshape` keeps the number of elements: {list(shape)} has {prod(shape)}, "
+            f"`{what}` keeps the number of elements: {list(shape)} has {prod(shape)}, "
             f"{list(new)} has {prod(new)}",
             "give a shape with as many elements",
         )
+    if shape == new:
+        return strides
     runs = _runs(shape, strides)
     result = [1] * len(new)
     place = len(runs) - 1
@@ -93,7 +99,7 @@ def reshaped(shape: Shape, strides: Shape, new: Shape) -> Shape:
         if left % new[i]:
             raise ViewError(
                 "ONKI209",
-                f"`reshape` of a view that is not contiguous: shape {list(shape)} with strides "
+                f"`{what}` of a view that is not contiguous: shape {list(shape)} with strides "
                 f"{list(strides)} cannot be seen as {list(new)}",
                 "copy the window into a tile first, then reshape the tile",
             )
@@ -115,7 +121,8 @@ def reinterpreted(
             f"`view` needs a contiguous last axis: shape {list(shape)} has strides {list(strides)}",
             "copy the window into a tile first",
         )
-    sizes = [shape[-1] * old.bytes, offset * old.bytes, *[step * old.bytes for step in strides[:-1]]]
+    outer = [0 if count == 1 else step for count, step in zip(shape[:-1], strides[:-1], strict=True)]
+    sizes = [shape[-1] * old.bytes, offset * old.bytes, *[step * old.bytes for step in outer]]
     if any(size % new.bytes for size in sizes):
         raise ViewError(
             "ONKI213",
@@ -124,6 +131,33 @@ def reinterpreted(
         )
     last, start, *steps = [size // new.bytes for size in sizes]
     return (*shape[:-1], last), (*steps, 1), start
+
+
+def scaled_start(name: str, offset: int, old: int, new: int) -> int:
+    """Return an offset of `old`-byte elements in elements of `new` bytes."""
+    if offset * old % new:
+        raise ViewError(
+            "ONKI213",
+            f"`ap` cannot see `{name}` in {new}-byte elements: {offset * old} bytes do not divide by {new}",
+            "choose a dtype whose elements fit",
+        )
+    return offset * old // new
+
+
+def pairs(pattern: Any) -> tuple[Shape, Shape]:
+    """Return steps and counts of an access pattern."""
+    try:
+        found = [(whole(step, "step"), whole(count, "count")) for step, count in pattern]
+    except (TypeError, ValueError):
+        found = []
+    if not found or min(count for _, count in found) < 1:
+        raise ViewError("ONKI210", f"`ap` needs pairs [step, count] with counts above 0, got {pattern!r}")
+    return tuple(step for step, _ in found), tuple(count for _, count in found)
+
+
+def whole_sizes(sizes: Any, what: str) -> Shape:
+    """Return sizes as ints, or fail."""
+    return tuple(whole(size, f"size in `{what}`") for size in sizes)
 
 
 def axis_of(axis: int, rank: int, what: str) -> int:
@@ -187,8 +221,9 @@ def check_partitions(name: str, start: int, steps: Shape, counts: Shape, pitch: 
         )
 
 
-def _group(group: str | Sequence[str]) -> tuple[str, ...]:
-    return (group,) if isinstance(group, str) else tuple(group)
+def group(names: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of one axis of a pattern."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _split_sizes(pattern: Pattern, shape: Shape, sizes: dict[str, int]) -> list[str]:
@@ -196,8 +231,8 @@ def _split_sizes(pattern: Pattern, shape: Shape, sizes: dict[str, int]) -> list[
     if len(pattern) != len(shape):
         raise ViewError("ONKI210", f"`rearrange` names {len(pattern)} axes of {len(shape)}")
     names: list[str] = []
-    for group, count in zip(pattern, shape, strict=True):
-        members = _group(group)
+    for axis, count in zip(pattern, shape, strict=True):
+        members = group(axis)
         names += members
         found = inferred(tuple(sizes.get(m, -1) for m in members), count, "rearrange")
         if prod(found) != count:
@@ -211,17 +246,25 @@ def rearranged(
 ) -> tuple[Shape, Shape]:
     """Return shape and strides after splitting axes by name, reordering and merging them."""
     names = _split_sizes(source, shape, sizes)
-    after = [name for group in wanted for name in _group(group)]
+    after = [name for axis in wanted for name in group(axis)]
     if sorted(names) != sorted(after) or len(set(names)) != len(names):
         raise ViewError("ONKI210", f"`rearrange` needs the same names on both sides, got {names} and {after}")
     steps: dict[str, int] = {}
-    for group, count, step in zip(source, shape, strides, strict=True):
-        members = _group(group)
-        steps.update(zip(members, reshaped((count,), (step,), tuple(sizes[m] for m in members)), strict=True))
+    for axis, count, step in zip(source, shape, strides, strict=True):
+        members = group(axis)
+        steps.update(
+            zip(
+                members,
+                reshaped((count,), (step,), tuple(sizes[m] for m in members), "rearrange"),
+                strict=True,
+            )
+        )
     new_shape, new_strides = [], []
-    for group in wanted:
-        members = _group(group)
+    for axis in wanted:
+        members = group(axis)
         counts = tuple(sizes[m] for m in members)
         new_shape.append(prod(counts))
-        new_strides.append(reshaped(counts, tuple(steps[m] for m in members), (prod(counts),))[0])
+        new_strides.append(
+            reshaped(counts, tuple(steps[m] for m in members), (prod(counts),), "rearrange")[0]
+        )
     return tuple(new_shape), tuple(new_strides)

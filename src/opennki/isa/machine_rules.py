@@ -159,6 +159,16 @@ def _indirect_too_old(call: Call) -> Numbers:
     return None
 
 
+def _wide_integers(call: Call) -> Numbers:
+    """int64 goes by DMA and through scalars only; the engines have 32-bit lanes."""
+    if call.row.any_partition:
+        return None
+    for name, layout in call.layouts():
+        if layout.dtype == "int64":
+            return {"role": name}
+    return None
+
+
 GENERAL_CHECKS: tuple[Check, ...] = (
     rule(
         "ONKI201",
@@ -173,6 +183,13 @@ GENERAL_CHECKS: tuple[Check, ...] = (
         "`{instruction}` needs NeuronCore-v{since} or newer, which {target} is not",
         _too_old,
         help="trace for trn2 or trn3 (NEURON_PLATFORM_TARGET_OVERRIDE=trn2), or leave the instruction out",
+    ),
+    rule(
+        "ONKI214",
+        "GEN-WIDE",
+        "`{instruction}` cannot compute with int64: `{role}`",
+        _wide_integers,
+        help="allocate `{role}` as int32: int64 is for DMA, `nisa.scalar_load` and `nisa.scalar_store`",
     ),
     one_of_engines("GEN-ENGINE"),
     rule(

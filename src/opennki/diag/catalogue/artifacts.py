@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opennki.diag.catalogue.entry import Entry
+from opennki.diag.records import Severity
 
 ENTRIES: tuple[Entry, ...] = (
     Entry(
@@ -55,6 +56,46 @@ ENTRIES: tuple[Entry, ...] = (
         stage="file",
         cause="The text is not in the form that `opennki inspect` prints, or it contradicts itself.",
         fix="mend the line, or print the artifact again with `opennki inspect`",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI506",
+        title="kernel that cannot be cached",
+        template="kernel `{kernel}` is traced at each call: {reason}",
+        stage="trace",
+        severity=Severity.warning,
+        cause=(
+            "A trace is kept for as long as everything that the kernel can reach is unchanged. Something "
+            "that it reaches cannot be compared: it keeps its state out of sight, comes from outside of the "
+            "program, or changes while the kernel is traced."
+        ),
+        fix="pass what the kernel needs as an argument, or keep it in globals as plain values",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI507",
+        title="damaged cache entry",
+        template="the cache entry of kernel `{kernel}` was damaged and is removed: {reason}",
+        stage="trace",
+        severity=Severity.warning,
+        cause=(
+            "An entry of the cache is not what was written, after a crash of the machine or an edit. The "
+            "kernel was traced again, so the result is right."
+        ),
+        fix="nothing needs to be done; if it happens again, look after the disk",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI508",
+        title="cache folder that cannot be used",
+        template="the cache folder `{folder}` cannot be used: {reason}",
+        stage="trace",
+        severity=Severity.warning,
+        cause=(
+            "The folder of the cache may not be written by this user, is no folder, or its disk is full. "
+            "Kernels are traced in each process."
+        ),
+        fix="set OPENNKI_CACHE_DIR to a folder that can be written, or OPENNKI_CACHE_LIMIT=0 to do without",
         source="OpenNKI",
     ),
 )

@@ -73,4 +73,33 @@ ENTRIES: tuple[Entry, ...] = (
         source="OpenNKI",
         severity=Severity.warning,
     ),
+    Entry(
+        code="ONKI407",
+        title="function that only a simulator runs",
+        template="{says}",
+        stage="trace",
+        cause=(
+            "The vendor's documents list the function, but its compiler has no hardware form of it, only its "
+            "simulator runs it. OpenNKI makes it of several instructions."
+        ),
+        fix=(
+            "write the remainder with instructions that the hardware has: multiply by the reciprocal, "
+            "`nl.floor`, multiply, subtract"
+        ),
+        source="nki/migration (SDK 2.32), 0.3 and 0.4",
+        severity=Severity.warning,
+    ),
+    Entry(
+        code="ONKI408",
+        title="print that a compiled kernel leaves out",
+        template="{says}",
+        stage="trace",
+        cause=(
+            "On the device, the runtime's debug stream carries what `nl.device_print` prints. OpenNKI prints "
+            "while it simulates a kernel; a traced and compiled one runs without."
+        ),
+        fix="look at the values with `nki.simulate(kernel)(…)`, or return the tensor as an output",
+        source="nki/api/nki/language/__init__.py:2660",
+        severity=Severity.warning,
+    ),
 )

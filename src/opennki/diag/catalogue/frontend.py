@@ -119,7 +119,7 @@ ENTRIES: tuple[Entry, ...] = (
             "A tensor lives as long as the launch that made it. This one was kept, in a global or a "
             "default argument, and used in a later launch or on the other core."
         ),
-        fix="pass `{tensor}` as an argument, or allocate it inside of the kernel",
+        fix="allocate `{tensor}` in the kernel, or return its value from one launch and pass it to the next",
         source="OpenNKI",
     ),
     Entry(
@@ -191,7 +191,7 @@ ENTRIES: tuple[Entry, ...] = (
         template="{what} is gone in NKI 0.7, replaced by `{instead}`",
         stage="trace",
         cause="The vendor's tracer of NKI 0.7 refuses this construct; OpenNKI still takes it.",
-        fix="write `{instead}`",
+        fix="write the loop's body as a function and call `{instead}`",
         source="nki/deep-dives/nki-dynamic-loops.rst",
         severity=Severity.warning,
     ),
@@ -201,10 +201,13 @@ ENTRIES: tuple[Entry, ...] = (
         template="`depends_on` cannot name an instruction of a dynamic loop from outside of its body",
         stage="trace",
         cause=(
-            "A loop's body is one record for all of its turns, so from outside it is open which turn an "
-            "instruction of the body stands for."
+            "A dependency is a semaphore that the device waits for. That of an instruction in a loop's body "
+            "is signalled in every turn, or never if the loop makes none, so a wait elsewhere may hang."
         ),
-        fix="depend on an instruction of the same loop body, or of an enclosing one",
+        fix=(
+            "depend on an instruction of the same body or of what encloses it\n"
+            "leave `depends_on` out where the order follows from the data"
+        ),
         source="nki/deep-dives/nki-dynamic-loops.rst",
         validation=True,
     ),

@@ -120,4 +120,16 @@ ENTRIES: tuple[Entry, ...] = (
         fix="drop the inner bracket: call `{kernel}(…)`",
         source="OpenNKI",
     ),
+    Entry(
+        code="ONKI310",
+        title="constant differs between cores",
+        template="{says}",
+        stage="trace end",
+        cause=(
+            "Both cores share the constants of `nl.shared_constant`. The array that a line gives depends on "
+            "`nl.program_id` here."
+        ),
+        fix="make one constant that holds both parts, and slice it by `nl.program_id` where it is read",
+        source="facts/constraints.csv KERNEL_LNC-09",
+    ),
 )

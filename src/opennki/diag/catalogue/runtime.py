@@ -44,7 +44,9 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(
         code="ONKI704",
         title="run-time index out of range",
-        template="run-time index {value} of `{instruction}` leaves an axis of {extent}, legal are 0 to {last}",
+        template=(
+            "run-time index {value} of `{instruction}` leaves an axis of {extent}, legal are 0 to {last}"
+        ),
         stage="run",
         cause="An index that the program read from a tile or a register points outside of the tensor.",
         fix=(

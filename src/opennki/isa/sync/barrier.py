@@ -29,7 +29,7 @@ def _wrong_cores(call: Call) -> Numbers:
     since_rule="CORE_BARRIER-01",
     space_rule="CORE_BARRIER-03",
     data=orders(frozenset({Space.shared_hbm})),
-    sync=Sync(Barrier(), group=lambda attrs: attrs["cores"], channel=lambda attrs: "barrier"),
+    sync=Sync(Barrier(), group=lambda attrs: tuple(sorted(attrs["cores"])), channel=lambda attrs: "barrier"),
     any_partition=True,
     checks=(
         rule(

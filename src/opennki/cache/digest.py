@@ -1,0 +1,47 @@
+"""The records of a digest: its named parts, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from opennki.cache.cells import Cells
+from opennki.cache.encoding import record
+
+__all__ = ["Digest", "Part", "Undigestible", "combined", "hashed"]
+
+
+class Part(Struct, frozen=True):
+    """A named part of a key: the digest of its content, and the content itself where it is short."""
+
+    digest: str
+    shown: str = ""
+
+
+class Digest(Struct, frozen=True):
+    """The digest of everything reachable, by named parts. It holds as long as its `cells` do."""
+
+    value: str
+    parts: dict[str, Part]
+    cells: Cells
+
+
+class Undigestible(Struct, frozen=True):
+    """Why something has no digest. That, too, holds as long as the `cells` do."""
+
+    reason: str
+    cells: Cells
+
+
+def hashed(content: bytes) -> str:
+    """Return 128 bits of BLAKE2b, as hexadecimal text."""
+    from hashlib import blake2b
+
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def combined(parts: Mapping[str, Part]) -> str:
+    """Return the digest of named parts, in whatever order they come."""
+    items = [record(b"part", name.encode(), parts[name].digest.encode()) for name in sorted(parts)]
+    return hashed(record(b"parts", *items))
