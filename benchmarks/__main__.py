@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.machine import describe_machine, load_average
-from benchmarks.measure import Figure, Result
+from benchmarks.measure import Result
 from benchmarks.table import renew_table, table_of
 
 __all__ = ["NAMES", "main", "measure"]
@@ -58,11 +58,6 @@ def measure(name: str, quick: bool) -> Result:
         "load": {"before": before, "after": load_average()},
     }
     return head | found
-
-
-def figures_of(found: Result) -> list[Figure]:
-    """Return the figures of a result."""
-    return msgspec.convert(found["figures"], list[Figure])
 
 
 def _write(name: str, found: Result, folder: Path) -> None:

@@ -12,8 +12,9 @@ from benchmarks.measure import (
     Figure,
     Result,
     figure,
+    in_iterations,
     per_instruction,
-    ratios,
+    reference_us,
     result,
     take_turns,
 )
@@ -63,7 +64,7 @@ def _measured(artifact: KernelArtifact, path: Path, rounds: int) -> Result:
             per_instruction(seconds[name], count),
             "µs/instruction",
             says,
-            relative=ratios(seconds[name], seconds[REFERENCE]),
+            relative=in_iterations(seconds, name, count),
             relative_to=REFERENCE,
         )
         for name, says in STAGES.items()
@@ -72,6 +73,7 @@ def _measured(artifact: KernelArtifact, path: Path, rounds: int) -> Result:
         "Artifacts",
         [*_sizes(programs, path, count), *times],
         instructions=count,
+        reference_us=reference_us(seconds),
     )
 
 

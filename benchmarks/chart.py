@@ -34,18 +34,18 @@ def draw_growth(growth: Growth, path: Path) -> Path:
     each = 1e6 * memory[-1] / counts[-1]
     label = f"{MEMORY}: {each:,.0f} bytes each, slope {growth.slopes[MEMORY]:.2f}"
     right.plot(counts, memory, color=COLOURS[0], marker="o", label=label)
-    _finish(left, counts, "processor time in seconds")
-    _finish(right, counts, "memory in MB over that before")
+    lowest = min(growth.sizes[0].seconds.values())
+    _finish(left, counts, lowest, "processor time in seconds")
+    _finish(right, counts, memory[0], "memory in MB over that before")
     figure.savefig(path, metadata={"Software": "OpenNKI"})
     return path
 
 
-def _finish(panel: Axes, counts: list[int], label: str) -> None:
-    """Scale and name the axes; a grey line shows the slope 1."""
+def _finish(panel: Axes, counts: list[int], lowest: float, label: str) -> None:
+    """Scale and name the axes; a dotted line below everything shows the slope 1."""
     low, high = counts[0], counts[-1]
-    start = panel.get_lines()[0].get_ydata()[0]  # type: ignore[index]
-    guide = [start * 0.35, start * 0.35 * high / low]
-    panel.plot([low, high], guide, color="grey", linestyle=":", label="slope 1")
+    start = lowest / 2
+    panel.plot([low, high], [start, start * high / low], color="grey", linestyle=":", label="slope 1")
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xlabel("instructions")

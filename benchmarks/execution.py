@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.kernels import (
     FULL,
@@ -15,7 +16,17 @@ from benchmarks.kernels import (
     trace_product,
     trace_repeated,
 )
-from benchmarks.measure import REFERENCE, Figure, Result, figure, per_instruction, ratios, result, take_turns
+from benchmarks.measure import (
+    REFERENCE,
+    Figure,
+    Result,
+    figure,
+    in_iterations,
+    median_ratio,
+    per_instruction,
+    result,
+    take_turns,
+)
 from opennki.execute.numpy import Prepared, prepare
 
 __all__ = ["run"]
@@ -23,6 +34,8 @@ __all__ = ["run"]
 BUDGET_PREPARE_US = 10.0  # design: preparing, an instruction
 BUDGET_RUN_US = 6.0  # design: running, a `[128, 1]` operation
 NUMPY_ADD = "np.add(x, y, out=z)"
+
+Array = npt.NDArray[np.generic]
 
 
 def run(quick: bool) -> Result:
@@ -42,7 +55,6 @@ def _preparing(repeats: int, rounds: int) -> list[Figure]:
     count = count_instructions(artifact)
     loop = trace_repeated("tensor_tensor", count)
     seconds = take_turns({"product": lambda: prepare(artifact), "loop": lambda: prepare(loop)}, rounds)
-    unit = seconds[REFERENCE]
     return [
         figure(
             "preparing a product",
@@ -50,7 +62,7 @@ def _preparing(repeats: int, rounds: int) -> list[Figure]:
             "µs/instruction",
             f"processor time of `prepare` on a tiled matrix product of {count:,} instructions",
             budget=BUDGET_PREPARE_US,
-            relative=ratios(seconds["product"], unit),
+            relative=in_iterations(seconds, "product", count),
             relative_to=REFERENCE,
         ),
         figure(
@@ -59,7 +71,7 @@ def _preparing(repeats: int, rounds: int) -> list[Figure]:
             "µs/instruction",
             "the same for one `tensor_tensor` again and again on the same tiles",
             budget=BUDGET_PREPARE_US,
-            relative=ratios(seconds["loop"], unit),
+            relative=in_iterations(seconds, "loop", count_instructions(loop)),
             relative_to=REFERENCE,
         ),
     ]
@@ -85,18 +97,18 @@ def _running(repeats: int, rounds: int) -> list[Figure]:
             if name != NUMPY_ADD
             else "NumPy alone on `[128, 1]` arrays, called from a loop: what no executor in NumPy goes below",
             budget=BUDGET_RUN_US if name != NUMPY_ADD else None,
-            relative=ratios(seconds[name], alone),
+            relative=median_ratio(seconds[name], alone),
             relative_to=NUMPY_ADD,
         )
         for name in turns
     ]
 
 
-def _runner(prepared: Prepared, x: np.ndarray) -> Callable[[], object]:  # type: ignore[type-arg]
+def _runner(prepared: Prepared, x: Array) -> Callable[[], object]:
     return lambda: prepared.run([x])
 
 
-def _numpy_loop(x: np.ndarray, repeats: int) -> Callable[[], object]:  # type: ignore[type-arg]
+def _numpy_loop(x: Array, repeats: int) -> Callable[[], object]:
     y, z = x.copy(), np.empty_like(x)
 
     def loop() -> None:

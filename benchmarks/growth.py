@@ -11,29 +11,30 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from benchmarks.kernels import SMALL, count_instructions, product_sliced, trace_product
-from benchmarks.measure import Figure, Result, figure, result
+from benchmarks.measure import Figure, Result, figure, fresh_environment, result
 from opennki.execute.numpy import prepare
 from opennki.ir.codec import encode_program
 from opennki.ir.verify import verify
 from opennki.isa.table import ROW_FACTS
 
-__all__ = ["STAGES", "Growth", "Size", "draw", "run"]
+__all__ = ["MEMORY", "STAGES", "Growth", "Size", "draw", "run", "slope"]
 
 T = TypeVar("T")
 
 STAGES = ("tracing", "encoding", "verifying", "preparing", "running")
 MEMORY = "peak memory"
 TOLERANCE = 0.05  # how far from 1 the slope may be on doubly logarithmic axes
+SEEN_IN_MEMORY = 10_000  # instructions: below, what the allocator holds anyway hides what they need
 ENOUGH = 20_000  # a small program is measured again until so many instructions have been
 
 
@@ -55,12 +56,10 @@ class Growth(Struct, frozen=True):
 def run(quick: bool) -> Result:
     """Measure every size in fresh processes, the sizes taking turns; fit a straight line to each stage."""
     wanted = [500, 1_000, 2_000] if quick else [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
-    rounds = 1 if quick else 3
+    rounds = 1 if quick else 5
     runs = [[_in_process(count) for count in wanted] for _ in range(rounds)]
     sizes = [_middle(list(same)) for same in zip(*runs, strict=True)]
-    slopes = {stage: _slope(sizes, lambda size, s=stage: size.seconds[s]) for stage in STAGES}  # type: ignore[misc]
-    slopes[MEMORY] = _slope(sizes, lambda size: size.peak_bytes)
-    growth = Growth(sizes, {name: round(slope, 4) for name, slope in slopes.items()})
+    growth = Growth(sizes, _slopes(sizes))
     return result(
         f"Growth from {sizes[0].instructions:,} to {sizes[-1].instructions:,} instructions",
         _figures(growth),
@@ -103,11 +102,20 @@ def _slope_figure(name: str, slope: float) -> Figure:
     )
 
 
-def _slope(sizes: list[Size], cost: Callable[[Size], float]) -> float:
-    """Return the slope of the line of least squares through the logarithms."""
-    x = np.log10([size.instructions for size in sizes])
-    y = np.log10([max(cost(size), 1e-9) for size in sizes])
-    return float(np.polyfit(x, y, 1)[0])
+def _slopes(sizes: list[Size]) -> dict[str, float]:
+    """Return the slope of each stage and of memory, where small programs fill holes that others left."""
+    counts = [size.instructions for size in sizes]
+    slopes = {stage: slope(counts, [size.seconds[stage] for size in sizes]) for stage in STAGES}
+    large = [size for size in sizes if size.instructions >= SEEN_IN_MEMORY] or sizes
+    slopes[MEMORY] = slope([size.instructions for size in large], [size.peak_bytes for size in large])
+    return slopes
+
+
+def slope(counts: Sequence[int], costs: Sequence[float]) -> float:
+    """Return the slope of the line of least squares on doubly logarithmic axes; 1 for a single point."""
+    if len(counts) < 2:
+        return 1.0
+    return round(float(np.polyfit(np.log10(counts), np.log10(np.maximum(costs, 1e-9)), 1)[0]), 4)
 
 
 def _middle(same: list[Size]) -> Size:
@@ -123,6 +131,7 @@ def _in_process(instructions: int) -> Size:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.growth", str(instructions)],
         cwd=Path(__file__).parents[1],
+        env=fresh_environment(),
         capture_output=True,
         check=True,
     )
@@ -132,13 +141,15 @@ def _in_process(instructions: int) -> Size:
 def _measure(instructions: int) -> Size:
     """Take one program through all stages, again and again if it is small; the first time does not count."""
     _through(SMALL.repeats(200), {stage: [] for stage in STAGES})
-    before = _peak_bytes()
+    before = _held_bytes("VmRSS")
     repeats = SMALL.repeats(instructions)
     seconds: dict[str, list[float]] = {stage: [] for stage in STAGES}
     for _ in range(max(1, ENOUGH // instructions)):
         count = _through(repeats, seconds)
     return Size(
-        count, {stage: median(found) for stage, found in seconds.items()}, max(_peak_bytes() - before, 1)
+        count,
+        {stage: median(found) for stage, found in seconds.items()},
+        max(_held_bytes("VmHWM") - before, 1),
     )
 
 
@@ -155,18 +166,19 @@ def _through(repeats: int, seconds: dict[str, list[float]]) -> int:
     artifact = timed("tracing", lambda: trace_product(product_sliced, SMALL, repeats))
     timed("encoding", lambda: [encode_program(program) for program in artifact.programs])
     violations = timed("verifying", lambda: verify(artifact, ROW_FACTS))
-    assert not violations, violations[0].says
+    if violations:
+        raise RuntimeError(violations[0].says)
     prepared = timed("preparing", lambda: prepare(artifact))
     arrays = [np.ones(spec.shape, np.float32) for spec in artifact.signature.inputs]
     timed("running", lambda: prepared.run(arrays))
     return count_instructions(artifact)
 
 
-def _peak_bytes() -> int:
-    """Return the most memory that this process has held. A child's own, not what its parent had."""
+def _held_bytes(what: Literal["VmRSS", "VmHWM"]) -> int:
+    """Return the memory that this process holds, or the most that it has held, its parent's left out."""
     try:
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{what}:"):
                 return 1024 * int(line.split()[1])
     except OSError:
         pass

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from statistics import median
 
-import opennki
-from benchmarks.measure import Figure, Result, figure, result
+from benchmarks.measure import Figure, Result, figure, fresh_environment, result
 
 __all__ = ["run"]
 
@@ -35,7 +32,7 @@ print(time.perf_counter() - wall, time.process_time() - cpu)
 
 def run(quick: bool) -> Result:
     """Import in fresh processes: the base alone and with OpenNKI in turn, and the time within one."""
-    rounds = 2 if quick else 21
+    rounds = 1 if quick else 21
     for statement in STATEMENTS.values():  # bytecode is written, files are in the system's memory
         _python(f"{BASE}\n{statement}")
     inside: dict[str, list[tuple[float, float]]] = {name: [] for name in STATEMENTS}
@@ -105,9 +102,10 @@ def _python(script: str) -> str:
 
 def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a fresh interpreter with this OpenNKI on its path and without settings of ours."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("NEURON_", "NKI_", "OPENNKI_"))}
-    folder = str(Path(opennki.__file__).parents[1])
-    environment["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.run(
-        [sys.executable, "-P", *arguments], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-P", *arguments],
+        env=fresh_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
     )

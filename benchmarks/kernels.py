@@ -6,14 +6,17 @@ sliced at the call, one PSUM and one SBUF tile allocated for each tile of the ou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 from msgspec import Struct
 
-from opennki import nki, trace
+from opennki import nki
+from opennki.frontend.kernel import Kernel
+from opennki.frontend.trace import bind_arguments, trace_program
 from opennki.ir.types import KernelArtifact
+from opennki.targets import TARGETS
 
 __all__ = [
     "FULL",
@@ -208,16 +211,20 @@ def repeated(x: Any, operation: Operation, repeats: int) -> Any:
     return out
 
 
-def trace_product(kernel: Any, size: Product, repeats: int) -> KernelArtifact:
+def trace_product(kernel: Kernel, size: Product, repeats: int) -> KernelArtifact:
     """Return the artifact of one of the products, for one core of trn2."""
-    return trace(kernel, *size.specs, lnc=1, target="trn2", size=size, repeats=repeats)
+    return _traced(kernel, size.specs, size=size, repeats=repeats)
 
 
 def trace_repeated(operation: str, repeats: int, dtype: str = "float32") -> KernelArtifact:
     """Return the artifact of a loop of one instruction, for one core of trn2."""
-    return trace(
-        repeated, f"{dtype}[128,1]", lnc=1, target="trn2", operation=OPERATIONS[operation], repeats=repeats
-    )
+    return _traced(repeated, [f"{dtype}[128,1]"], operation=OPERATIONS[operation], repeats=repeats)
+
+
+def _traced(kernel: Kernel, specs: Sequence[str], **values: object) -> KernelArtifact:
+    """Trace a kernel, past every cache: `opennki.trace` runs a kernel once and then remembers."""
+    args, keywords, arguments = bind_arguments(kernel, specs, values, texts=True)
+    return trace_program(kernel, args, keywords, arguments, 1, TARGETS["trn2"])
 
 
 def count_instructions(artifact: KernelArtifact) -> int:

@@ -7,11 +7,13 @@ that ran in the same round, and processor time is taken, which waiting for a pro
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 __all__ = [
     "REFERENCE",
@@ -19,9 +21,13 @@ __all__ = [
     "Result",
     "cpu_seconds",
     "figure",
+    "figures_of",
+    "fresh_environment",
+    "in_iterations",
+    "median_ratio",
     "per_instruction",
-    "ratios",
     "reference_loop",
+    "reference_us",
     "result",
     "take_turns",
 ]
@@ -30,8 +36,8 @@ Result = dict[str, object]
 """What a benchmark returns: `title`, `figures`, and details of its own; ready for JSON."""
 
 MICRO = 1e6
-REFERENCE = "reference loop"
-REFERENCE_ITERATIONS = 20_000
+REFERENCE = "an iteration of the reference loop"
+REFERENCE_ITERATIONS = 100_000
 
 
 class Figure(Struct, frozen=True):
@@ -92,6 +98,11 @@ def result(title: str, figures: Sequence[Figure], **details: object) -> Result:
     return found
 
 
+def figures_of(found: Result) -> list[Figure]:
+    """Return the figures of a result as records again."""
+    return convert(found["figures"], list[Figure])
+
+
 def cpu_seconds(function: Callable[[], object]) -> float:
     """Return the processor time of one call, in all its threads; what it returns is dropped unmeasured."""
     gc.collect()
@@ -117,12 +128,34 @@ def take_turns(functions: Mapping[str, Callable[[], object]], rounds: int) -> di
     return found
 
 
+def fresh_environment() -> dict[str, str]:
+    """Return the environment of a fresh process: this OpenNKI on its path, no settings, bytecode kept."""
+    import opennki
+
+    ours = ("NEURON_", "NKI_", "OPENNKI_", "PYTHONDONTWRITEBYTECODE")
+    found = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    folder = str(Path(opennki.__file__).parents[1])
+    found["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return found
+
+
 def per_instruction(seconds: Sequence[float], instructions: int) -> list[float]:
     """Return microseconds for each instruction."""
     return [MICRO * one / instructions for one in seconds]
 
 
-def ratios(values: Sequence[float], to: Sequence[float]) -> float:
+def reference_us(seconds: Mapping[str, Sequence[float]]) -> float:
+    """Return what an iteration of the reference loop took in these rounds, in microseconds."""
+    return _rounded(MICRO * median(seconds[REFERENCE]) / REFERENCE_ITERATIONS)
+
+
+def in_iterations(seconds: Mapping[str, Sequence[float]], name: str, instructions: int) -> float:
+    """Return how many iterations of the reference loop an instruction costs: the median over the rounds."""
+    iteration = [one / REFERENCE_ITERATIONS for one in seconds[REFERENCE]]
+    return median_ratio([one / instructions for one in seconds[name]], iteration)
+
+
+def median_ratio(values: Sequence[float], to: Sequence[float]) -> float:
     """Return the median of the ratios within a round."""
     return median(one / other for one, other in zip(values, to, strict=True))
 

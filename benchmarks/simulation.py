@@ -1,16 +1,23 @@
-"""What `nki.simulate` costs an instruction, at both degrees, on tiles so small that arithmetic hardly counts."""
+"""What `nki.simulate` costs an instruction, at both degrees, on tiles whose arithmetic hardly counts."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.kernels import OPERATIONS, SMALL, count_instructions, product_sliced, repeated, trace_product
-from benchmarks.measure import REFERENCE, Result, figure, per_instruction, ratios, result, take_turns
+from benchmarks.measure import (
+    REFERENCE,
+    Result,
+    figure,
+    in_iterations,
+    per_instruction,
+    reference_us,
+    result,
+    take_turns,
+)
 from opennki import nki
 
 __all__ = ["run"]
@@ -24,28 +31,30 @@ def run(quick: bool) -> Result:
     for degree in (1, 2):
         turns[f"simulating a product, degree {degree}"] = _product(degree, repeats)
         turns[f"simulating a loop, degree {degree}"] = _loop(degree, count)
-    with patch.dict(os.environ, {"NEURON_PLATFORM_TARGET_OVERRIDE": "trn2"}):
-        seconds = take_turns(turns, rounds=2 if quick else 7)
+    counts = {name: count * (2 if name.endswith("2") else 1) for name in turns}
+    seconds = take_turns(turns, rounds=2 if quick else 7)
     return result(
         "Simulating",
         [
             figure(
                 name,
-                per_instruction(seconds[name], count * (2 if name.endswith("2") else 1)),
+                per_instruction(seconds[name], counts[name]),
                 "µs/instruction",
                 "processor time of `nki.simulate`, over the instructions of all cores",
-                relative=ratios(seconds[name], seconds[REFERENCE]),
+                relative=in_iterations(seconds, name, counts[name]),
                 relative_to=REFERENCE,
             )
             for name in turns
         ],
         instructions=count,
+        reference_us=reference_us(seconds),
     )
 
 
 def _product(degree: int, repeats: int) -> Callable[[], object]:
-    shapes = ((SMALL.k * SMALL.k_tiles, SMALL.m * SMALL.m_tiles), (SMALL.k * SMALL.k_tiles, SMALL.n * SMALL.n_tiles))
-    a, b = (np.ones(shape, np.float32) for shape in shapes)
+    rows = SMALL.k * SMALL.k_tiles
+    a = np.ones((rows, SMALL.m * SMALL.m_tiles), np.float32)
+    b = np.ones((rows, SMALL.n * SMALL.n_tiles), np.float32)
     kernel: Any = nki.simulate(product_sliced[degree])
     return lambda: kernel(a, b, SMALL, repeats)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.measure import Figure, Result
+from benchmarks.measure import Figure, Result, figures_of
 
 __all__ = ["renew_table", "table_of"]
 
@@ -16,8 +16,13 @@ _BETWEEN = re.compile(r"(<!-- (\w+):begin -->\n).*?(<!-- \2:end -->)", re.DOTALL
 
 def table_of(found: Result) -> str:
     """Return the figures of a result as a table, with the budget and whether it is met."""
-    rows = [f"{found['title']}", "", "| figure | median | lowest to highest | budget | |", "|---|---|---|---|---|"]
-    rows += [_row(one) for one in msgspec.convert(found["figures"], list[Figure])]
+    rows = [
+        f"{found['title']}",
+        "",
+        "| figure | median | lowest to highest | budget | |",
+        "|---|---|---|---|---|",
+    ]
+    rows += [_row(one) for one in figures_of(found)]
     return "\n".join(rows) + "\n"
 
 

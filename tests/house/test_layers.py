@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("frontend",),
     ("lnc", "artifact", "graph", "cache"),
     ("build",),
-    ("frameworks", "cli"),
+    ("frameworks", "cli", "pytest_plugin"),
     ("", "nki"),
 )
 """Low to high, as ARCHITECTURE.md draws them; "" is `opennki/__init__.py`. A layer may import itself."""

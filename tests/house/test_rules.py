@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from opennki.isa.table import TABLE
 from tests.house.sources import PACKAGE, package_sources
 
-RULE_ID = re.compile(r"\b[A-Z][A-Z0-9_]*-(?:\d\d|ENGINE|SPACE|WRITE)\b")
+RULE_ID = re.compile(r"\b[A-Z][A-Z0-9_]*-(?:\d\d|ENGINE|SPACE|WRITE|WIDE)\b")
 
 PLACES = {
     # one pattern for all partitions is what a layout is; alone it cannot be broken

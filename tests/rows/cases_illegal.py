@@ -138,7 +138,8 @@ def tensor_tensor() -> Iterator[Illegal]:
         yield _bad("TENSOR_TENSOR-07", row, _triple(), op=op, name=f"unary-{op}")
     for target in ("trn1", "trn2"):
         yield _bad("GEN-27", row, _triple(), op="abs_max", target=target)
-    yield _bad("TENSOR_TENSOR-01|GEN-SPACE", row, _triple(data1=tile((4, 6), space="hbm")), op="add", name="hbm")
+    stray = _triple(data1=tile((4, 6), space="hbm"))
+    yield _bad("TENSOR_TENSOR-01|GEN-SPACE", row, stray, op="add", name="hbm")
 
 
 def tensor_scalar() -> Iterator[Illegal]:

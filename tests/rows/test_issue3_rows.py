@@ -35,6 +35,12 @@ nisa: Any = import_module("opennki.nki.isa")
 nl: Any = import_module("opennki.nki.language")
 
 
+@pytest.fixture(autouse=True)
+def _no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel here is traced once, so a key for it would be work for nothing."""
+    monkeypatch.setenv("OPENNKI_CACHE_LIMIT", "0")
+
+
 def expected(values: Any) -> Any:
     """Return a parameter set with its id, marked where the disagreement is known."""
     name = values.case.id if isinstance(values, Illegal) else values.id

@@ -31,6 +31,12 @@ CHIPS = [pytest.param(target, id=name) for name, target in TARGETS.items()]
 GENERATIONS = [pytest.param(TARGETS[name], id=name) for name in ("trn1", "trn2", "trn3")]
 
 
+@pytest.fixture(autouse=True)
+def _without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call traces: a cache would answer for it."""
+    monkeypatch.setenv("OPENNKI_CACHE_LIMIT", "0")
+
+
 def samples(row: Row, target: Target) -> Iterator[tuple[BuiltCall, int]]:
     """Yield the kernels of a row's samples with their degree; rows that meet other cores at all degrees."""
     for number, arguments in enumerate(row.rules["samples"](Sampler(target))):

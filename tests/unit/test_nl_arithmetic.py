@@ -301,6 +301,45 @@ def test_remainders_say_that_only_a_simulator_has_them(name: str) -> None:
         nki.simulate(kernel_of(twice))(x)
 
 
+# In loops and on two cores ----------------------------------------------------------------------------
+
+
+def test_in_a_dynamic_loop() -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+        def body(i: Any) -> None:
+            row = nl.load(x.select(0, i))
+            nl.store(out.select(0, i), nl.subtract(nl.multiply(row, 2.0), nl.minimum(row, 0.5)))
+
+        nl.fori_loop(0, x.shape[0], body)
+        return out
+
+    x = normal(5, 3, 4)
+    expected = np.float32(2) * x - np.minimum(x, np.float32(0.5))
+    assert np.array_equal(nki.simulate(kernel)(x), expected)
+    assert np.array_equal(opennki.compile(opennki.trace(kernel, x, target="trn2"), lnc=1)(x), expected)
+
+
+def test_on_two_cores() -> None:
+    @nki.jit
+    def kernel(x: Any, y: Any) -> Any:
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="out")
+        rows = x.shape[0] // nl.num_programs(0)
+        part = nl.ds(nl.program_id(0) * rows, rows)
+        nl.store(out[part, :], nl.softmax(nl.divide(nl.load(x[part, :]), nl.load(y[part, :]))))
+        return out
+
+    x, y = normal(6, 5, seed=1), np.abs(normal(6, 5, seed=2)) + np.float32(0.5)
+    one, two = (nki.simulate(kernel[lnc])(x, y) for lnc in (1, 2))
+    assert np.array_equal(one, two)
+    ratio = x.astype(np.float64) / y
+    assert_close(two, np.exp(ratio) / np.exp(ratio).sum(axis=1, keepdims=True), 16)
+    compiled = opennki.compile(opennki.trace(kernel, x, y, lnc=2, target="trn2"), lnc=2)(x, y)
+    assert np.array_equal(compiled, two)
+
+
 # Instructions and errors ---------------------------------------------------------------------------------
 
 

@@ -14,7 +14,9 @@ import pytest
 import opennki
 from opennki import nki
 from opennki.diag import Diagnostic, OpenNkiError
+from opennki.ir.parse import parse_artifact
 from opennki.ir.program import size_bytes
+from opennki.ir.text import print_artifact
 from opennki.ir.types import KernelArtifact, Origin, Space
 from opennki.ir.verify import verify
 from opennki.isa.table import ROW_FACTS
@@ -147,6 +149,7 @@ def test_loaded_and_used() -> None:
 # Files ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::opennki.diag.OpenNkiWarning")  # a `Path` outside of a kernel: not cached
 @pytest.mark.parametrize("text", [True, False])
 def test_a_file(tmp_path: Path, text: bool) -> None:
     path = tmp_path / "table.npy"
@@ -158,6 +161,21 @@ def test_a_file_is_found_from_the_working_folder(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     np.save("table.npy", TABLE.T)
     assert np.array_equal(both(constant_kernel("table.npy")), TABLE.T)
+
+
+def test_the_trace_knows_the_files_that_it_read(tmp_path: Path) -> None:
+    path = tmp_path / "table.npy"
+    np.save(path, TABLE)
+    seen: dict[str, str] = {}
+
+    @nki.jit
+    def kernel() -> Any:
+        table = nl.shared_constant(path)
+        seen.update(table.handle.recorder.constants.files)
+        return table
+
+    nki.simulate(kernel)()
+    assert seen == {str(path): hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def test_a_file_that_is_missing(tmp_path: Path) -> None:
@@ -243,7 +261,22 @@ def test_an_artifact_is_saved_with_its_constants(tmp_path: Path) -> None:
     assert isinstance(loaded, KernelArtifact)
     assert loaded.constants == artifact.constants
     assert loaded.signature == artifact.signature
-    assert np.array_equal(opennki.compile(loaded, lnc=2)(), TABLE)
+    executable = opennki.compile(loaded, lnc=2)
+    assert np.array_equal(executable(), TABLE)
+    saved = opennki.load(executable.save(tmp_path / "table.nkx"))
+    assert isinstance(saved, opennki.Executable)
+    assert np.array_equal(saved(), TABLE)
+
+
+def test_the_text_form_holds_the_bytes() -> None:
+    artifact = opennki.trace(constant_kernel(TABLE), lnc=2, target="trn2")
+    parsed = parse_artifact(print_artifact(artifact, ROW_FACTS), ROW_FACTS)
+    assert (parsed.signature, parsed.constants) == (artifact.signature, artifact.constants)
+
+
+def test_a_check_has_nothing_to_say() -> None:
+    report = opennki.check(constant_kernel(TABLE), lnc=1, target="trn2")
+    assert report.findings == ()
 
 
 def test_a_constant_made_in_a_loop_outlives_it() -> None:
@@ -290,7 +323,7 @@ def test_values_that_differ_between_cores() -> None:
         return out
 
     found = refused(kernel, lnc=2)
-    assert (found.code, found.core) == ("ONKI310", 1)
+    assert (found.code, found.rule, found.core) == ("ONKI310", "KERNEL_LNC-09", 1)
     assert found.message == (
         "constant `table` differs between cores: element [1, 2] is 6.0 on core 0 and 7.0 on core 1"
     )

@@ -11,12 +11,15 @@ import pytest
 import opennki
 from opennki import nki
 from opennki.diag import OpenNkiError, OpenNkiWarning
-from opennki.frontend.printing import value_of
+from opennki.frontend.values import shown_value, value_of
 from tests.unit.nl_run import BF16, nisa, nl
 
 Capture = pytest.CaptureFixture[str]
 
 RAMP = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+uncached = pytest.mark.filterwarnings("ignore::opennki.diag.OpenNkiWarning")
+"""A kernel that writes into a list outside is traced at each call, which a warning says."""
 
 
 @nki.jit
@@ -175,6 +178,7 @@ def test_wrong_arguments(call: Any, code: str, message: str) -> None:
         assert (caught.value.code, caught.value.diagnostics[0].message) == (code, message)
 
 
+@uncached
 def test_what_a_tensor_holds() -> None:
     seen: list[Any] = []
 
@@ -189,3 +193,25 @@ def test_what_a_tensor_holds() -> None:
     assert np.array_equal(seen[0], [[1, 3], [5, 7]]), "a copy, from before the memset"
     opennki.trace(kernel, RAMP, target="trn2")
     assert seen[1] is None, "a trace has no values"
+
+
+@uncached
+def test_a_value_on_one_line() -> None:
+    seen: list[str] = []
+
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        seen.append(shown_value(nl.load(x)))
+        seen.append(shown_value(x[0, 1:3]))
+        seen.append(shown_value(nl.zeros((128, 64), dtype=nl.int32)))
+        return x
+
+    nki.simulate(kernel)(RAMP)
+    assert seen == [
+        " [[0. 1. 2. 3.] [4. 5. 6. 7.]]",
+        " [1. 2.]",
+        " [[0 0 0 ... 0 0 0] [0 0 0 ... 0 0 0] [0 0 0 ... 0 0 0] ... "
+        "[0 0 0 ... 0 0 0] [0 0 0 ... 0 0 0] [0 0 0 ... 0 0 0]]",
+    ]
+    opennki.trace(kernel, RAMP, target="trn2")
+    assert seen[3:] == ["", "", ""]

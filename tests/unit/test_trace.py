@@ -31,6 +31,12 @@ nisa: Any = import_module("opennki.nki.isa")
 nl: Any = import_module("opennki.nki.language")
 
 
+@pytest.fixture(autouse=True)
+def _without_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call traces: a cache would answer for it."""
+    monkeypatch.setenv("OPENNKI_CACHE_LIMIT", "0")
+
+
 def trace(kernel: Any, *specs: object, lnc: int = 1, **values: object) -> KernelArtifact:
     """Trace for trn2 and check every invariant of the result."""
     artifact = opennki.trace(kernel, *specs, lnc=lnc, target="trn2", **values)

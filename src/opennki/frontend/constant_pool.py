@@ -42,12 +42,16 @@ class Made(Struct, frozen=True):
 
 
 class ConstantPool:
-    """State: one buffer for each content; what each call gave, by its place and the count at that place."""
+    """State: one buffer for each content; what each call gave, by its place and the count at that place.
+
+    `files`: the `.npy` files that were read and the SHA-256 of each; a kept trace is stale where it differs.
+    """
 
     def __init__(self) -> None:
         self.kept: dict[Content, KeptConstant] = {}
         self.made: dict[tuple[Place, int], Made] = {}
         self.counts: dict[Place, int] = {}
+        self.files: dict[str, str] = {}
 
     def note(self, place: Location, made: Made) -> None:
         """Remember what a call gave."""

@@ -86,11 +86,16 @@ def shared_identity_matrix(n: int, dtype: object = "uint8", dst: NkiTensor | Non
 
 
 def _read(call: Composition, path: str) -> Array:
-    """Read a `.npy` file, numbers only."""
+    """Read a `.npy` file, numbers only, and note that the trace depends on it."""
+    from hashlib import sha256
+    from io import BytesIO
+
     try:
         with open(path, "rb") as file:
-            array: Array = np.lib.format.read_array(file, allow_pickle=False)
-            return array
+            content = file.read()
+        call.recorder.constants.files[os.path.abspath(path)] = sha256(content).hexdigest()
+        array: Array = np.lib.format.read_array(BytesIO(content), allow_pickle=False)
+        return array
     except OSError as problem:
         reason = problem.strerror or str(problem)
     except (ValueError, EOFError, MemoryError, OverflowError):
@@ -176,6 +181,7 @@ def _difference(first: TraceRecorder, one: Made, other: TraceRecorder, two: Made
         at=Label(here, f"core {other.core} gives {_spelled(two.content)}"),
         others=[Label(there, f"core {first.core} gives {_spelled(one.content)}")],
         core=other.core,
+        rule="KERNEL_LNC-09",
         says=f"constant `{name}` differs between cores: {_what_differs(first, one, other, two)}",
     )
 

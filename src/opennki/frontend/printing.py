@@ -1,33 +1,20 @@
-"""`nl.device_print`, and what a tensor holds while a kernel is simulated.
+"""`nl.device_print`: values on standard output while a kernel is simulated.
 
 Source: nki/api/nki/language/__init__.py:2660 (SDK 2.32).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from opennki.execute.views import Viewer
 from opennki.frontend.composition import Composition, composed
 from opennki.frontend.tensor import NkiTensor
+from opennki.frontend.values import value_of
 from opennki.ir.types import Space
 
 __all__ = ["device_print"]
 
-Array = np.ndarray[Any, Any]
-
 _PRINTABLE = (Space.sbuf, Space.shared_hbm, Space.private_hbm)
-
-
-def value_of(tensor: NkiTensor) -> Array | None:
-    """Return a copy of what a tensor holds now, None while it is traced or where a run-time index decides."""
-    storage = tensor.handle.storage
-    if storage is None or tensor.is_indirect():
-        return None
-    viewer = Viewer(tensor.layout.record, shaped=True, bits=False)
-    return viewer.view(storage, tensor.offset).copy()
 
 
 @composed
@@ -51,6 +38,6 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     value = value_of(tensor)
     if value is None:
         call.not_yet("of a view with a run-time index")
-    text = np.array2string(np.asarray(value))
+    text = np.array2string(value)
     who = f"core {call.recorder.core}: " if call.recorder.degree > 1 else ""
     print(f"{who}{print_prefix}{chr(10) if chr(10) in text else ' '}{text}", flush=True)

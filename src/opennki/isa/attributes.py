@@ -6,7 +6,7 @@ and are what a program stores; enums and operators are stored by name, lists bec
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -19,8 +19,10 @@ from opennki.isa.operators import OPERATORS, Operator, operator_of
 
 __all__ = ["KINDS", "AttributeKind"]
 
-# The annotations that rows use for attributes, as names for mypy and readers.
-Op = Operator
+# The annotations that rows use for attributes. What a kernel may write is wider than what is stored.
+Op = Operator | Callable[..., Any]
+Ints = int | Sequence[int]
+Floats = Sequence[float]
 
 
 class AttributeKind(Struct, frozen=True):
@@ -106,9 +108,9 @@ KINDS: dict[str, AttributeKind] = {
     "bool | None": _optional(_BOOL),
     "int": _INT,
     "int | None": _optional(_INT),
-    "tuple[int, ...]": AttributeKind("an int or a tuple of ints", _integers, _same),
-    "tuple[int, ...] | None": AttributeKind("an int, a tuple of ints or None", _integers_or_none, _same),
-    "tuple[float, ...] | None": AttributeKind("a sequence of numbers or None", _numbers_or_none, _same),
+    "Ints": AttributeKind("an int or a tuple of ints", _integers, _same),
+    "Ints | None": AttributeKind("an int, a tuple of ints or None", _integers_or_none, _same),
+    "Floats | None": AttributeKind("a sequence of numbers or None", _numbers_or_none, _same),
     "Op": _OP,
     "Op | None": _optional(_OP),
     "Engine": _enum(Engine, "engine"),

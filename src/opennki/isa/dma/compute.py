@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opennki.ir.types import Engine, IndexKind
-from opennki.isa.attributes import Op
+from opennki.isa.attributes import Floats, Op
 from opennki.isa.checks import Numbers, rule
 from opennki.isa.cost import Cost, dma_time
 from opennki.isa.define import HBM, SBUF, Call, instruction, reads, writes
@@ -175,7 +175,7 @@ def dma_compute(
     dst: Tile,
     srcs: list[Tile],
     reduce_op: Op,
-    scales: tuple[float, ...] | None = None,
+    scales: Floats | None = None,
     unique_indices: bool = True,
     oob_mode: OobMode = OobMode.error,
     name: str | None = None,

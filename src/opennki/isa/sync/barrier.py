@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from opennki.ir.types import Engine, Space
+from opennki.isa.attributes import Ints
 from opennki.isa.checks import Numbers, rule
 from opennki.isa.cost import Cost, cycles
 from opennki.isa.define import Barrier, Call, Sync, instruction, orders
@@ -44,7 +45,7 @@ def _wrong_cores(call: Call) -> Numbers:
 )
 def core_barrier(
     data: Tile,
-    cores: tuple[int, ...] | None = None,
+    cores: Ints | None = None,
     engine: Engine = Engine.gpsimd,
     name: str | None = None,
 ) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from opennki.ir.dtypes import DTypeInfo
 from opennki.ir.types import Engine
+from opennki.isa.attributes import Ints
 from opennki.isa.checks import Numbers, dtype_among, equal_partitions, rule
 from opennki.isa.cost import MIN_II, Cost, cycles
 from opennki.isa.define import PSUM, SBUF, Call, Load, accumulates, instruction, reads
@@ -331,8 +332,8 @@ def nc_matmul(
     is_moving_onezero: bool = False,
     is_transpose: bool = False,
     accumulate: bool | None = None,
-    tile_position: tuple[int, ...] | None = (),
-    tile_size: tuple[int, ...] | None = (),
+    tile_position: Ints | None = (),
+    tile_size: Ints | None = (),
     perf_mode: MatmulPerfMode = MatmulPerfMode.none,
     name: str | None = None,
 ) -> None:

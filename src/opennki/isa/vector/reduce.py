@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from opennki.ir.types import Engine
-from opennki.isa.attributes import Op
+from opennki.isa.attributes import Ints, Op
 from opennki.isa.checks import Numbers, equal_partitions, integers_for_bitvec, rule
 from opennki.isa.cost import Cost, cycles
 from opennki.isa.define import ON_CHIP, Call, Load, instruction, reads, writes
@@ -103,7 +103,7 @@ def tensor_reduce(
     dst: Tile,
     op: Op,
     data: Tile,
-    axis: tuple[int, ...],
+    axis: Ints,
     negate: bool = False,
     keepdims: bool = False,
     name: str | None = None,
