@@ -1,10 +1,11 @@
 """A kernel file as an author writes it, checked by a type checker against the generated stubs."""
 
+import numpy as np
+import numpy.typing as npt
+
 import nki
 import nki.isa as nisa
 import nki.language as nl
-import numpy as np
-import numpy.typing as npt
 
 
 @nki.jit
