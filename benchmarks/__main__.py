@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in given.names or NAMES:
         found = measure(name, given.quick)
         _write(name, found, folder)
-        print(table_of(found), flush=True)
+        print(f"{found['title']}\n\n{table_of(found)}", flush=True)
     renew_table(folder)
     return 0
 

@@ -1,7 +1,7 @@
 """How each stage grows from 1,000 to 1,000,000 instructions: time and memory, a fresh process each size.
 
 The kernel is the tiled product in small tiles; the number of its buffers grows with that of its instructions.
-`python -m benchmarks.growth INSTRUCTIONS` measures one size and prints it as JSON.
+`python -m benchmarks.growth INSTRUCTIONS TIMES` measures one size and prints it as JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from opennki.ir.codec import encode_program
 from opennki.ir.verify import verify
 from opennki.isa.table import ROW_FACTS
 
-__all__ = ["MEMORY", "STAGES", "Growth", "Size", "draw", "run", "slope"]
+__all__ = ["MEMORY", "STAGES", "Growth", "Size", "draw", "measure_size", "run", "slope"]
 
 T = TypeVar("T")
 
@@ -56,8 +56,8 @@ class Growth(Struct, frozen=True):
 def run(quick: bool) -> Result:
     """Measure every size in fresh processes, the sizes taking turns; fit a straight line to each stage."""
     wanted = [500, 1_000, 2_000] if quick else [1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
-    rounds = 1 if quick else 5
-    runs = [[_in_process(count) for count in wanted] for _ in range(rounds)]
+    rounds, enough = (1, 1) if quick else (5, ENOUGH)
+    runs = [[_in_process(count, max(1, enough // count)) for count in wanted] for _ in range(rounds)]
     sizes = [_middle(list(same)) for same in zip(*runs, strict=True)]
     growth = Growth(sizes, _slopes(sizes))
     return result(
@@ -127,9 +127,9 @@ def _middle(same: list[Size]) -> Size:
     )
 
 
-def _in_process(instructions: int) -> Size:
+def _in_process(instructions: int, times: int) -> Size:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.growth", str(instructions)],
+        [sys.executable, "-m", "benchmarks.growth", str(instructions), str(times)],
         cwd=Path(__file__).parents[1],
         env=fresh_environment(),
         capture_output=True,
@@ -138,13 +138,13 @@ def _in_process(instructions: int) -> Size:
     return msgspec.json.decode(done.stdout, type=Size)
 
 
-def _measure(instructions: int) -> Size:
-    """Take one program through all stages, again and again if it is small; the first time does not count."""
+def measure_size(instructions: int, times: int) -> Size:
+    """Take one program through all stages, some times over. A smaller one pays for the first time."""
     _through(SMALL.repeats(200), {stage: [] for stage in STAGES})
     before = _held_bytes("VmRSS")
     repeats = SMALL.repeats(instructions)
     seconds: dict[str, list[float]] = {stage: [] for stage in STAGES}
-    for _ in range(max(1, ENOUGH // instructions)):
+    for _ in range(times):
         count = _through(repeats, seconds)
     return Size(
         count,
@@ -194,4 +194,4 @@ def draw(found: Result, path: Path) -> Path:
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(_measure(int(sys.argv[1]))).decode())
+    print(msgspec.json.encode(measure_size(int(sys.argv[1]), int(sys.argv[2]))).decode())

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import msgspec
+from msgspec import convert
 
+from benchmarks.machine import Machine
 from benchmarks.measure import Figure, Result, figures_of
 
 __all__ = ["renew_table", "table_of"]
@@ -16,12 +18,7 @@ _BETWEEN = re.compile(r"(<!-- (\w+):begin -->\n).*?(<!-- \2:end -->)", re.DOTALL
 
 def table_of(found: Result) -> str:
     """Return the figures of a result as a table, with the budget and whether it is met."""
-    rows = [
-        f"{found['title']}",
-        "",
-        "| figure | median | lowest to highest | budget | |",
-        "|---|---|---|---|---|",
-    ]
+    rows = ["| figure | median | lowest to highest | budget | |", "|---|---|---|---|---|"]
     rows += [_row(one) for one in figures_of(found)]
     return "\n".join(rows) + "\n"
 
@@ -32,6 +29,22 @@ def _row(one: Figure) -> str:
     value = f"{one.value:g} {one.unit}".strip()
     spread = "" if one.rounds == 1 else f"{one.lowest:g} to {one.highest:g}"
     return f"| {one.name} | {value} | {spread} | {budget} | {verdict} |"
+
+
+def _measured(found: Result) -> str:
+    """Return where and when the figures were measured, in a sentence."""
+    machine = convert(found["machine"], Machine)
+    load = convert(found["load"], dict[str, float | None])
+    busy = (
+        f"load {load['before']} before, {load['after']} after"
+        if load["after"] is not None
+        else "load unknown"
+    )
+    small = " **A quick run: no figure for the record.**" if found["is_quick"] else ""
+    return (
+        f"{machine.date}, {machine.processor}, {machine.cores} cores, {busy}; {machine.python}, "
+        f"NumPy {machine.numpy}, commit {(machine.commit or 'unknown')[:12]}.{small}"
+    )
 
 
 def renew_table(folder: Path) -> None:
@@ -45,7 +58,7 @@ def renew_table(folder: Path) -> None:
         if not file.is_file():
             return match[0]
         found: Result = msgspec.json.decode(file.read_bytes())
-        return f"{match[1]}{table_of(found)}{match[3]}"
+        return f"{match[1]}{_measured(found)}\n\n{table_of(found)}{match[3]}"
 
     text = readme.read_text(encoding="utf-8")
     readme.write_text(_BETWEEN.sub(renewed, text), encoding="utf-8")

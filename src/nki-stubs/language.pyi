@@ -76,10 +76,10 @@ from opennki.frontend.language import zeros as zeros
 from opennki.frontend.language import zeros_like as zeros_like
 from opennki.frontend.loops import dynamic_range as dynamic_range
 from opennki.frontend.loops import fori_loop as fori_loop
+from opennki.frontend.loops import no_reorder as no_reorder
 from opennki.frontend.loops import while_loop as while_loop
 from opennki.frontend.pending import dropout as dropout
 from opennki.frontend.pending import gather_flattened as gather_flattened
-from opennki.frontend.pending import no_reorder as no_reorder
 from opennki.frontend.pending import rand as rand
 from opennki.frontend.pending import random_seed as random_seed
 from opennki.frontend.printing import device_print as device_print

@@ -314,7 +314,8 @@ def test_writing_to_the_value_of_fori_loop_changes_no_trip() -> None:
 def test_legacy_loops_work_and_say_that_they_are_gone(kernel: Callable[..., Any]) -> None:
     inputs = (np.zeros((4, 3), np.float32),) if kernel is documented_range else (counts(2, 3)[:, :1],)
     inputs = (counts(2, 3),) if kernel is ranges else inputs
-    artifact = opennki.trace(nki.jit(kernel), *inputs, lnc=1)
+    with pytest.warns(OpenNkiWarning, match="ONKI115"):
+        artifact = opennki.trace(nki.jit(kernel), *inputs, lnc=1)
     assert {finding.code for finding in artifact.findings} == {"ONKI115"}
     text = str(artifact.findings[0].message) + " ".join(str(line) for line in artifact.findings[0].help)
     assert ("while_loop" if kernel is documented_while else "fori_loop") in text

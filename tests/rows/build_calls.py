@@ -20,7 +20,7 @@ from opennki.frontend.kernel import Kernel
 from opennki.ir.types import Engine, Layout, Space
 from opennki.isa.define import Access, Call, Exchange, Role, Row
 from opennki.isa.enums import DgeMode, DmaEngine, MatmulPerfMode, OobMode, ReduceCmd
-from opennki.isa.layout import REGISTER_LAYOUTS, TileLayout
+from opennki.isa.layout import REGISTER, SCALARS, TileLayout
 from opennki.isa.operators import Operator
 from opennki.isa.samples import RegisterSpec, TileSpec
 from opennki.targets import Target
@@ -113,7 +113,7 @@ class _Lines:
             if role.access(self.attrs) is not Access.READ:
                 is_own = isinstance(spec, TileSpec) and not spec.space.is_on_chip
                 outputs.append(name if is_own else f"{name}_out")
-                yield from _brought_back(name, spec)
+                yield from _brought_back(self.row, name, spec)
         yield f"return {', '.join(outputs)}"
 
     def call(self) -> str:
@@ -139,9 +139,9 @@ class _Lines:
         return _plain(name, value)
 
     def _register(self, role: Role, name: str, spec: RegisterSpec) -> Iterator[str]:
-        """A line that makes a register; what is read, and every int64, comes from an input."""
-        if spec.dtype == "int64":
-            self._input(f"{name}_in", TileSpec(Space.shared_hbm, (1,), "int64"))
+        """A line that makes a register or a scalar; what is read, and every scalar, comes from an input."""
+        if _is_scalar(self.row, spec):
+            self._input(f"{name}_in", TileSpec(Space.shared_hbm, (1,), spec.dtype))
             yield f"{name} = nisa.scalar_load({name}_in)"
         elif role.access(self.attrs) is Access.READ:
             self._input(f"{name}_in", TileSpec(Space.shared_hbm, (1,), "int32"))
@@ -185,16 +185,17 @@ def _variables(name: str, value: Any) -> list[tuple[str, TileSpec | RegisterSpec
     return [(name, value)] if isinstance(value, TileSpec | RegisterSpec) else []
 
 
-def _brought_back(name: str, spec: TileSpec | RegisterSpec) -> Iterator[str]:
+def _is_scalar(row: Row, spec: RegisterSpec) -> bool:
+    """True where an `NkiScalar` stands, not a register: by the row's name, or its width."""
+    return row.name.startswith("scalar_") or spec.dtype == "int64"
+
+
+def _brought_back(row: Row, name: str, spec: TileSpec | RegisterSpec) -> Iterator[str]:
     """Lines that copy a written operand into an output of its own."""
     if isinstance(spec, RegisterSpec):
-        store = (
-            "scalar_store(dst={0}_out, value={0})"
-            if spec.dtype == "int64"
-            else "register_store(dst={0}_out, src={0})"
-        )
+        store, role = ("scalar_store", "value") if _is_scalar(row, spec) else ("register_store", "src")
         yield f"{name}_out = nl.ndarray((1,), dtype=nl.{spec.dtype}, buffer=nl.shared_hbm)"
-        yield f"nisa.{store.format(name)}"
+        yield f"nisa.{store}(dst={name}_out, {role}={name})"
         return
     if not spec.space.is_on_chip:
         return
@@ -287,11 +288,11 @@ def layout_of(spec: TileSpec) -> TileLayout:
     return TileLayout(0, Layout(spec.space, spec.dtype, pattern, partition), strides[0])
 
 
-def _fact(value: Any) -> Any:
+def _fact(row: Row, value: Any) -> Any:
     if isinstance(value, TileSpec):
         return layout_of(value)
     if isinstance(value, RegisterSpec):
-        return REGISTER_LAYOUTS[value.dtype]
+        return SCALARS[value.dtype] if _is_scalar(row, value) else REGISTER
     return tuple(layout_of(item) for item in value) if isinstance(value, list) else value
 
 
@@ -300,7 +301,7 @@ def call_of(row: Row, arguments: Arguments, target: Target, degree: int = 1) -> 
     operands: dict[str, Any] = {}
     for role in row.roles:
         value = arguments.get(role.name, row.signature.parameters[role.name].default)
-        operands[role.name] = _fact(value)
+        operands[role.name] = _fact(row, value)
     engine = arguments.get("engine", Engine.unknown) if row.selects_engine else Engine.unknown
     return Call(row, operands, _decoded(row, arguments), engine, target, degree)
 

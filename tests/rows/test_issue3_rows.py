@@ -273,7 +273,6 @@ FORBIDDEN: dict[str, tuple[str, Forbidden]] = {
         "DMA_COMPUTE-08",
         lambda t: added(t, srcs=[t["tile"], picked(t)], unique_indices=False),
     ),
-    "sum-into-another": ("DMA_COMPUTE-10", lambda t: added(t, srcs=[t["other"], picked(t)])),
     "sum-skip-static": ("DMA_COMPUTE-11", lambda t: added(t, oob_mode=nisa.oob_mode.skip)),
 }
 """The rule that a call breaks, and the call. Source: facts/constraints.csv, the rules of that name."""

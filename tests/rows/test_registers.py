@@ -288,7 +288,6 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "load-two": lambda x: nisa.scalar_load(x),
     "load-psum": lambda x: nisa.scalar_load(tile(nl.int32, buffer=nl.psum)),
     "store-number": lambda x: nisa.scalar_store(tile(nl.int32), 5),
-    "store-register": lambda x: nisa.scalar_store(tile(nl.int32), register(x)),
     "store-narrower": lambda x: nisa.scalar_store(tile(nl.int32), wide(x)),
     "store-wider": lambda x: nisa.scalar_store(
         nl.ndarray((1, 1), dtype=nl.int64, buffer=nl.private_hbm), scalar(x)
@@ -319,7 +318,6 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         (
             "store-number",
-            "store-register",
             "register-move-float",
             "register-move-string",
             "register-move-to-number",

@@ -22,22 +22,11 @@ from tests.rows.build_calls import BuiltCall, build, is_exchange
 nisa: Any = import_module("opennki.nki.isa")
 nl: Any = import_module("opennki.nki.language")
 
-FAULT = pytest.mark.xfail(strict=True, reason="a fault that is known and reported")
-
 ROWS = [pytest.param(row, id=row.name) for row in TABLE]
-REJECTING = [
-    pytest.param(row, id=row.name, marks=[FAULT] if row.name == "register_move" else []) for row in TABLE
-]
 CHIPS = [pytest.param(target, id=name) for name, target in TARGETS.items()]
 
 UNNAMED = {"GEN-25", "GEN-27"}
 """Rules whose headline names the operator and not yet the instruction."""
-
-
-FAULTS = {
-    ("nc_matmul", "trn3", "NC_MATMUL-10"): None,  # a psum tile of 4097 float32 cannot be allocated
-}
-"""What a reject raises instead of its rule. A line goes when the row is mended: the test then fails."""
 
 
 def rejects(row: Row, target: Target) -> Iterator[tuple[str, BuiltCall]]:
@@ -56,24 +45,20 @@ def refused(run: Callable[[], object]) -> Diagnostic:
 
 
 @pytest.mark.parametrize("target", CHIPS)
-@pytest.mark.parametrize("row", REJECTING)
+@pytest.mark.parametrize("row", ROWS)
 def test_rejects_name_their_rule(row: Row, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target.name)
     degree = target.lnc_allowed[-1] if is_exchange(row) else 1
     for rule, call in rejects(row, target):
         traced = refused(partial(opennki.trace, call.kernel[degree], *call.inputs))
-        fault = (row.name, target.name, rule)
-        if fault in FAULTS:
-            assert traced.rule == FAULTS[fault]
-            continue
         assert traced.rule == rule, (call.source, traced.message)
         assert traced.core == 0
         assert traced.location is not None
         assert (traced.location.file, traced.location.line) == (call.file, call.line)
         assert traced.location.text == call.source.splitlines()[call.line - 1]
         assert f"{row.name}(" in traced.location.text
-        assert f"`{row.name}`" in traced.message or rule in UNNAMED or not row.public
-        assert traced.data["instruction"] == row.name
+        assert f"`{row.shown}`" in traced.message or rule in UNNAMED or not row.public
+        assert traced.data["instruction"] == row.shown
         assert traced.data["target"] == target.name
         for number in numbers(traced):
             assert number in " ".join((traced.message, *traced.help)), traced.message
@@ -335,7 +320,7 @@ def test_contiguous_axes_are_one_dimension() -> None:
         assert len(opennki.trace(mergeable(8), target=target).programs[0].body) == 1
 
 
-@pytest.mark.parametrize("row", REJECTING)
+@pytest.mark.parametrize("row", ROWS)
 def test_messages(row: Row, golden: Golden) -> None:
     """The whole text of every reject: those of trn2, then what another target says differently."""
     seen: dict[str, str] = {}

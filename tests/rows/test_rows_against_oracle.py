@@ -63,7 +63,7 @@ def test_illegal_call_names_its_rule(illegal: Illegal, monkeypatch: pytest.Monke
         assert error.diagnostics[0].rule in illegal.rules, str(error)
 
 
-@nki.jit  # type: ignore[untyped-decorator]  # the façade is untyped here
+@nki.jit
 def exchange(x: Any) -> Any:
     """Each core writes its half of a shared tensor and, after the barrier, reads the other's."""
     core, half = nl.program_id(0), x.shape[0] // 2
@@ -93,7 +93,7 @@ def test_core_barrier_orders_what_two_cores_share(target: str, monkeypatch: pyte
 
 @pytest.mark.parametrize(("target", "cores", "private", "rule"), BARRIERS)
 def test_illegal_barriers(target: str, cores: tuple[int, ...], private: bool, rule: str) -> None:
-    @nki.jit  # type: ignore[untyped-decorator]  # the façade is untyped here
+    @nki.jit
     def barrier(x: Any) -> Any:
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
         data = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.private_hbm) if private else out

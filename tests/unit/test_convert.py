@@ -25,7 +25,6 @@ from tests.rows.edge_values import edge_values, fp32_values
 
 Array = np.ndarray[Any, Any]
 
-FAULT = pytest.mark.xfail(strict=True, reason="a fault that is known and reported")
 
 TO = sorted(STORAGE)
 NARROW = sorted(name for name, kind in STORAGE.items() if kind.itemsize <= 2)
@@ -70,7 +69,6 @@ def test_edge_values_of_float32(to: str) -> None:
     same(converter(to)(elements), store(values, to), to)
 
 
-@FAULT
 def test_int64_saturates_at_its_limit() -> None:
     values = np.array([1e30, 2.0**63, np.inf, -1e30, -np.inf], np.float32)
     assert converter("int64")(values).tolist() == [2**63 - 1] * 3 + [-(2**63)] * 2

@@ -502,7 +502,7 @@ def test_offset_of_a_view_that_starts_elsewhere_is_a_warning() -> None:
         ("picked at run time from HBM only, `t` is in sbuf", "GEN-31", lambda t: t.vector_select(0, t)),
         ("along axis 0 only, got 1", "GEN-32", lambda t: t.vector_select(1, t)),
         ("the partition axis of `t` in sbuf takes no run-time index", "GEN-30", lambda t: t.select(0, t)),
-        ("read from a tile of integers, got float32", None, lambda t: t.select(1, t)),
+        ("read from a tile of integers, got float32", "DMA_COPY-04", lambda t: t.select(1, t)),
         ("picked at run time from HBM only", "GEN-31", lambda t: t.ap([[6, 4], [1, 6]], vector_offset=t)),
         (
             "exclude each other",

@@ -8,10 +8,15 @@ from itertools import repeat
 from operator import is_
 from typing import Any
 
+from opennki.cache.encoding import hashed
+
 __all__ = ["MISSING", "Cells"]
 
 MISSING = object()
 """Stands for a name that a namespace lacks."""
+
+_MANY_BYTES = 1 << 20
+"""Of more than that, only a digest is kept."""
 
 Reader = Callable[[], Sequence[Any]]
 
@@ -41,8 +46,8 @@ class Cells:
             self._cells.append((read, read(), (label,)))
 
     def content(self, owner: object, read: Callable[[], bytes], label: str) -> bytes:
-        """Enter bytes that `read` gives of `owner`, and return them."""
-        found = read()
+        """Enter bytes that `read` gives of `owner`, and return them; of many, their digest."""
+        found = _condensed(read)
         if id(owner) not in self._seen:
             self._seen[id(owner)] = owner
             self._contents.append((read, found, label))
@@ -58,11 +63,14 @@ class Cells:
 
     def hold(self) -> bool:
         """True if nothing has changed since."""
-        for read, before, _ in self._cells:
-            now = read()
-            if len(now) != len(before) or not all(map(is_, now, before)):
-                return False
-        return not self._contents or all([read() == before for read, before, _ in self._contents])
+        try:
+            for read, before, _ in self._cells:
+                now = read()
+                if len(now) != len(before) or not all(map(is_, now, before)):
+                    return False
+        except RuntimeError:  # another thread is changing it
+            return False
+        return not self._contents or all([_condensed(read) == before for read, before, _ in self._contents])
 
     def changed(self) -> str | None:
         """Return what has changed, None for nothing."""
@@ -71,7 +79,12 @@ class Cells:
             differing = [i for i, (a, b) in enumerate(zip(now, before, strict=False)) if a is not b]
             if differing or len(now) != len(before):
                 return labels[differing[0]] if differing and len(labels) == len(before) else labels[0]
-        return next((label for read, before, label in self._contents if read() != before), None)
+        return next((label for read, before, label in self._contents if _condensed(read) != before), None)
+
+
+def _condensed(read: Callable[[], bytes]) -> bytes:
+    found = read()
+    return found if len(found) <= _MANY_BYTES else hashed(found).encode()
 
 
 def _look_up(get: Callable[[str, object], Any], names: tuple[str, ...]) -> list[Any]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import EnumMeta
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+from opennki.cache.cells import MISSING
 from opennki.cache.encoding import record
 from opennki.cache.origin import module_file
 
@@ -23,6 +24,7 @@ __all__ = [
     "is_found_by_name",
     "is_made_in_python",
     "object_state",
+    "state_reader",
 ]
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
@@ -46,7 +48,7 @@ def is_made_in_python(cls: type, bases: Sequence[type] = ()) -> bool:
     A class that is written in C has a larger object than its slots explain, or lacks what `class` leaves.
     """
     for one in cls.__mro__[:-1]:
-        if one in bases or one in _TRANSPARENT:
+        if one in bases or one is Generic:
             continue
         if issubclass(one, type) or not one.__flags__ & _HEAP_TYPE or "__module__" not in vars(one):
             return False
@@ -59,37 +61,54 @@ def is_made_in_python(cls: type, bases: Sequence[type] = ()) -> bool:
     return cls is not object
 
 
-_TRANSPARENT = {getattr(sys.modules.get("typing"), "Generic", object)}
-"""Bases written in C that hold nothing."""
+def object_state(value: object) -> list[tuple[str, Any]]:
+    """Return name and value of each filled slot and attribute, without what cached properties keep."""
+    slots, held, derived = _holders(value)
+    filled = [(name, found) for name, slot in slots.items() if (found := _filled(slot, value)) is not MISSING]
+    kept = [(name, item) for name, item in held.items() if name not in derived]
+    return [*sorted(filled, key=_first), *sorted(kept, key=_first)]
 
 
-def object_state(value: object) -> Iterator[tuple[str, Any]]:
-    """Yield attributes and filled slots, in order of their names, without what cached properties keep."""
+def state_reader(value: object) -> Callable[[], list[Any]]:
+    """Return what reads an object's state, to see whether it has changed."""
+    slots, held, derived = _holders(value)
+    return partial(_flat_state, value) if slots or derived else partial(_flat, held)
+
+
+def _flat(held: Mapping[str, Any]) -> list[Any]:
+    return [*held, *held.values()]
+
+
+def _flat_state(value: object) -> list[Any]:
+    return [part for pair in object_state(value) for part in pair]
+
+
+def _first(pair: tuple[str, Any]) -> str:
+    return pair[0]
+
+
+def _holders(value: object) -> tuple[dict[str, types.MemberDescriptorType], Mapping[str, Any], set[str]]:
+    """Return the slots of an object, its attributes, and which of these cached properties keep."""
     cls = type(value)
-    try:
-        held: Mapping[str, Any] = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        held = {}
-    derived = _cached_properties(cls) if held else ()
-    slots: dict[str, Any] = {}
-    for one in cls.__mro__:
+    slots: dict[str, types.MemberDescriptorType] = {}
+    derived: set[str] = set()
+    for one in reversed(cls.__mro__):
         for name, item in vars(one).items():
-            if isinstance(item, types.MemberDescriptorType) and name not in slots:
-                try:
-                    slots[name] = item.__get__(value, cls)
-                except AttributeError:  # not filled
-                    continue
-    yield from sorted(slots.items())
-    yield from sorted((name, item) for name, item in held.items() if name not in derived)
+            if isinstance(item, types.MemberDescriptorType):
+                slots[name] = item
+            elif isinstance(item, functools.cached_property):
+                derived.add(name)
+    try:
+        return slots, object.__getattribute__(value, "__dict__"), derived
+    except AttributeError:
+        return slots, {}, derived
 
 
-def _cached_properties(cls: type) -> set[str]:
-    return {
-        name
-        for one in cls.__mro__
-        for name, item in vars(one).items()
-        if isinstance(item, functools.cached_property)
-    }
+def _filled(slot: types.MemberDescriptorType, value: object) -> Any:
+    try:
+        return slot.__get__(value, type(value))
+    except AttributeError:
+        return MISSING
 
 
 def describe(walk: Walk, cls: type, label: str) -> None:

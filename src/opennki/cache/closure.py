@@ -39,7 +39,8 @@ def _digest(function: Callable[..., Any], named: Iterable[tuple[str, object]]) -
     walk = Walk(_root(code.co_filename) if isinstance(code, CodeType) else None)
     try:
         for label, value in named:
-            walk.value_part(label, value)
+            with walk.at(label):
+                walk.value_part(label, value)
         walk.finish()
     except Refusal as refusal:
         reason = str(refusal)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ _STORES_ATTR = _numbers("STORE_ATTR", "DELETE_ATTR")
 _STORES = _STORES_GLOBAL | _numbers("STORE_DEREF", "DELETE_DEREF")
 _IMPORT = opmap["IMPORT_NAME"]
 _EXTENDED_ARG = opmap["EXTENDED_ARG"]
+_OF_INTEREST = re.compile(b"[" + re.escape(bytes(sorted(_LOADS_GLOBAL | _STORES))) + b"]")
 
 _REMEMBERED = 4096
 
@@ -85,7 +87,7 @@ def _examine(code: CodeType) -> CodeFacts:
         names.update(part.co_names)
         if _IMPORT in part.co_code[::2]:
             imports.update(dict.fromkeys(_imports(part)))
-    content = record(b"code", _content(code, code.co_firstlineno), *_source(code))
+    content = record(b"code", _content(code, code.co_firstlineno), _source(code))
     return CodeFacts(
         content=content,
         first_line=code.co_firstlineno,
@@ -106,44 +108,41 @@ def _with_inner(code: CodeType, outer: set[str]) -> Iterator[tuple[CodeType, set
 
 def _scan(code: CodeType, outer: set[str], reads: dict[Read, None], assigns: list[str]) -> None:
     """Enter the globals that the code reads, and what it assigns that is not its own."""
-    names = code.co_names
-    chain: list[str] = []  # the global that was loaded just now, and what was taken of it since
-    for operation, argument in _instructions(code.co_code):
-        if chain:
-            if operation in _LOADS_ATTR:
-                chain.append(names[argument >> _NAME_SHIFT])
-                continue
-            if operation in _STORES_ATTR:
-                assigns.append(".".join((*chain, names[argument])))
-            reads[Read(chain[0], tuple(chain[1:]))] = None
-            chain = []
+    operations, arguments = code.co_code[::2], code.co_code[1::2]
+    for match in _OF_INTEREST.finditer(operations):
+        i = match.start()
+        operation, argument = operations[i], _argument(operations, arguments, i)
         if operation in _LOADS_GLOBAL:
-            chain = [names[argument >> (operation == _LOAD_GLOBAL)]]
-        elif operation in _STORES:
-            stored = _stored(code, operation, argument, outer)
-            assigns += [stored] if stored else []
-    if chain:
-        reads[Read(chain[0], tuple(chain[1:]))] = None
+            chain = [code.co_names[argument >> (operation == _LOAD_GLOBAL)]]
+            i = _next(operations, i)
+            while operations[i] in _LOADS_ATTR:
+                chain.append(code.co_names[_argument(operations, arguments, i) >> _NAME_SHIFT])
+                i = _next(operations, i)
+            reads[Read(chain[0], tuple(chain[1:]))] = None
+            if operations[i] in _STORES_ATTR:
+                assigns.append(".".join((*chain, code.co_names[_argument(operations, arguments, i)])))
+        elif operation in _STORES_GLOBAL:
+            assigns.append(code.co_names[argument])
+        elif _cell_name(code, argument) in outer:
+            assigns.append(_cell_name(code, argument))
 
 
-def _stored(code: CodeType, operation: int, argument: int, outer: set[str]) -> str:
-    """Return the name that an operation stores, "" for a variable of the function's own."""
-    if operation in _STORES_GLOBAL:
-        return code.co_names[argument]
-    variable = _cell_name(code, argument)
-    return variable if variable in outer else ""
+def _argument(operations: bytes, arguments: bytes, i: int) -> int:
+    """Return the argument of operation `i`, whose upper bytes stand before it."""
+    argument, shift = arguments[i], 8
+    while i > 0 and operations[i - 1] == _EXTENDED_ARG:
+        i -= 1
+        argument |= arguments[i] << shift
+        shift += 8
+    return argument
 
 
-def _instructions(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield operation and argument; the caches of the interpreter between them are all zero here."""
-    extended = 0
-    for i in range(0, len(content), 2):
-        operation = content[i]
-        if operation == _EXTENDED_ARG:
-            extended = (extended | content[i + 1]) << 8
-        elif operation:
-            yield operation, extended | content[i + 1]
-            extended = 0
+def _next(operations: bytes, i: int) -> int:
+    """Return the operation after `i`; a load is never the last one. The caches in between are zero here."""
+    i += 1
+    while operations[i] in (0, _EXTENDED_ARG):
+        i += 1
+    return i
 
 
 def _cell_name(code: CodeType, number: int) -> str:
@@ -190,12 +189,11 @@ def _content(code: CodeType, first_line: int) -> bytes:
     )
 
 
-def _source(code: CodeType) -> Iterator[bytes]:
-    """Yield the lines of the source that messages and artifacts may show; none where there is no source."""
+def _source(code: CodeType) -> bytes:
+    """Return the lines of the source that messages and artifacts may show, nothing without a source."""
     last = max(
-        (line or 0 for part, _ in _with_inner(code, set()) for _, _, line in part.co_lines()), default=0
+        [line or 0 for part, _ in _with_inner(code, set()) for _, _, line in part.co_lines()], default=0
     )
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 : last]
-    for line in lines:
-        yield line.rstrip("\r\n").encode("utf-8", "replace")
+    return "".join(lines).replace("\r\n", "\n").encode("utf-8", "replace")

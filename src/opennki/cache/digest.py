@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from opennki.cache.cells import Cells
-from opennki.cache.encoding import record
+from opennki.cache.encoding import hashed, record
 
-__all__ = ["Digest", "Part", "Undigestible", "combined", "hashed"]
+__all__ = ["Digest", "Part", "Undigestible", "combined"]
 
 
 class Part(Struct, frozen=True):
@@ -32,13 +32,6 @@ class Undigestible(Struct, frozen=True):
 
     reason: str
     cells: Cells
-
-
-def hashed(content: bytes) -> str:
-    """Return 128 bits of BLAKE2b, as hexadecimal text."""
-    from hashlib import blake2b
-
-    return blake2b(content, digest_size=16).hexdigest()
 
 
 def combined(parts: Mapping[str, Part]) -> str:

@@ -7,13 +7,20 @@ from collections.abc import Callable
 from types import EllipsisType, NoneType, NotImplementedType
 from typing import Any
 
-__all__ = ["ATOMS", "atom", "record"]
+__all__ = ["ATOMS", "atom", "hashed", "record"]
 
 
 def record(tag: bytes, *items: bytes) -> bytes:
     """Return a tag and items as bytes that no other tag and items give."""
     sizes = b",".join([b"%d" % len(item) for item in items])
     return b"%b(%b:%b)" % (tag, sizes, b"".join(items))
+
+
+def hashed(content: bytes) -> str:
+    """Return 128 bits of BLAKE2b, as hexadecimal text."""
+    from hashlib import blake2b
+
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 ATOMS: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {

@@ -45,13 +45,17 @@ def _describe_values(walk: Walk, function: FunctionType, label: str) -> None:
     code = function.__code__
     defaults = function.__defaults__ or ()
     last = code.co_varnames[: code.co_argcount][-len(defaults) :] if defaults else ()
-    for name, value in [*zip(last, defaults, strict=False), *(function.__kwdefaults__ or {}).items()]:
-        walk.value_part(f"default `{name}` of {label}", value)
-    for name, value in zip(code.co_freevars, _outer_values(walk, function, label), strict=True):
-        walk.value_part(f"outer variable `{name}` of {label}", value)
-    for name, value in sorted(function.__dict__.items()):
-        if name != "__wrapped__":  # reached by what the wrapper has closed over
-            walk.value_part(f"attribute `{name}` of {label}", value)
+    outer = zip(code.co_freevars, _outer_values(walk, function, label), strict=True)
+    held = [item for item in sorted(function.__dict__.items()) if item[0] != "__wrapped__"]
+    named = [
+        *[("default", *item) for item in zip(last, defaults, strict=False)],
+        *[("default", *item) for item in (function.__kwdefaults__ or {}).items()],
+        *[("outer variable", *item) for item in outer],
+        *[("attribute", *item) for item in held],  # `__wrapped__` is reached by what the wrapper closed over
+    ]
+    for kind, name, value in named:
+        with walk.at(f"{kind} `{name}` of {label}"):
+            walk.value_part(walk.where, value)
 
 
 def closed_over(walk: Walk, function: FunctionType) -> list[bytes]:
@@ -80,10 +84,13 @@ def _content(cell: CellType) -> Any:
         return MISSING
 
 
-def _state(function: FunctionType) -> list[Any]:
-    named = function.__kwdefaults__ or {}
-    held = function.__dict__
-    return [function.__code__, function.__defaults__, *named.values(), *held, *held.values()]
+def _state(function: FunctionType) -> tuple[Any, ...]:
+    own = (function.__code__, function.__name__, function.__defaults__)
+    named, held = function.__kwdefaults__, function.__dict__
+    if not named and not held:
+        return own
+    named = named or {}
+    return (*own, *named, *named.values(), *held, *held.values())
 
 
 def _builtins_of(function: FunctionType) -> Mapping[str, Any]:

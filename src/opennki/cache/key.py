@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from opennki.artifact.container import toolchain
-from opennki.cache.digest import Digest, Part, hashed
-from opennki.cache.encoding import record
+from opennki.cache.digest import Digest, Part
+from opennki.cache.encoding import hashed, record
 from opennki.frontend.kernel import Kernel
 from opennki.frontend.trace import Argument
 from opennki.settings import trace_switches
@@ -55,7 +55,8 @@ def key_of(
     parts = {name: Part(hashed(text.encode()), text) for name, text in said.items()}
     parts["toolchain"] = toolchain_part()
     digests = [record(name.encode(), part.digest.encode()) for name, part in parts.items()]
-    digest = hashed(record(b"key", function.value.encode(), values.value.encode(), *digests))
+    heads = (kernel.name, function.value, values.value)
+    digest = hashed(record(b"key", *[head.encode() for head in heads], *digests))
     for name, part in values.parts.items():  # what an argument leads to may also be reached otherwise
         parts[name if name.startswith("argument ") else f"{name}, by an argument"] = part
     return Key(kernel.name, digest, parts | function.parts)

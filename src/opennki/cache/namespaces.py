@@ -11,8 +11,8 @@ import numpy as np
 
 from opennki.cache.cells import MISSING
 from opennki.cache.code import Read
-from opennki.cache.digest import Part, hashed
-from opennki.cache.encoding import ATOMS, record
+from opennki.cache.digest import Part
+from opennki.cache.encoding import ATOMS, hashed, record
 from opennki.cache.origin import module_file
 
 if TYPE_CHECKING:
@@ -54,10 +54,13 @@ class Namespaces:
         label = f"global `{read.name}` of {space}"
         value = namespace.get(read.name, MISSING)
         self._walk.cells.name(namespace, read.name, value, label)
+        where = label
         if value is MISSING:
             value = builtins.get(read.name, MISSING)
             self._walk.cells.name(builtins, read.name, value, label)
-        self._bind(namespace, read.name, value, label)
+            where = self._walk.where
+        with self._walk.at(where):
+            self._bind(namespace, read.name, value, label)
         self._follow(value, read.attributes)
 
     def _bind(self, namespace: Mapping[str, Any], name: str, value: object, label: str) -> None:
@@ -98,7 +101,8 @@ class Namespaces:
             if self._is_ours(module, value) or isinstance(value, np.ufunc):
                 walk.parts.setdefault(label, Part(hashed(full.encode())))
                 return value
-        self._bind(namespace, name, value, label)
+        with walk.at(label):
+            self._bind(namespace, name, value, label)
         return value
 
     def _is_ours(self, module: ModuleType, value: object) -> bool:

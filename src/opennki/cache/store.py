@@ -110,11 +110,9 @@ class Store:
         if said.parts != key.parts:
             raise Damage("it was made for another key")
         artifact = self._artifact(data, parts, path.name)
-        if (artifact.kernel, artifact.target, artifact.lnc) != (
-            key.kernel,
-            manifest.get("target"),
-            manifest.get("lnc"),
-        ):
+        found = (artifact.kernel, artifact.target, artifact.lnc)
+        said_names = tuple(manifest.get(name) for name in ("kernel", "target", "lnc"))
+        if found != said_names or artifact.kernel != key.kernel:
             raise Damage("its manifest and its content disagree")
         with suppress(OSError):  # a folder that others own
             os.utime(path)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from opennki.cache.classes import is_made_in_python, object_state
+from opennki.cache.classes import is_made_in_python, object_state, state_reader
 from opennki.cache.encoding import record
 from opennki.frontend.kernel import Kernel
 
@@ -286,7 +286,8 @@ def _name_in_module(walk: Walk, value: object) -> str:
 
 
 def _by_state(walk: Walk, value: object, bases: Sequence[type]) -> bytes:
-    walk.cells.items(value, partial(_state, value, bases), walk.where)
+    read = partial(_state, value, bases) if bases else state_reader(value)
+    walk.cells.items(value, read, walk.where)
     content = [walk.class_of(type(value))]
     for base in bases:
         items = [walk.encode(item) for item in _BASES[base](value)]

@@ -15,8 +15,8 @@ from typing import NoReturn
 
 from opennki.cache import classes, functions, values
 from opennki.cache.cells import MISSING, Cells
-from opennki.cache.digest import Part, hashed
-from opennki.cache.encoding import ATOMS, record
+from opennki.cache.digest import Part
+from opennki.cache.encoding import ATOMS, hashed, record
 from opennki.cache.namespaces import Namespaces
 from opennki.cache.origin import Package, is_outside, package_of
 from opennki.ir.location import shown_file
@@ -80,8 +80,7 @@ class Walk:
 
     def value_part(self, label: str, value: object) -> None:
         """Enter a value as a part."""
-        with self.at(label):
-            self.part(label, b"absent" if value is MISSING else self.encode(value), _shown(value))
+        self.part(label, b"absent" if value is MISSING else self.encode(value), _shown(value))
 
     @contextmanager
     def at(self, label: str) -> Iterator[None]:

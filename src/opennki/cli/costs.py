@@ -10,7 +10,7 @@ from opennki.isa.attributes import KINDS
 from opennki.isa.cost import Cost
 from opennki.isa.define import Call, Row
 from opennki.isa.emit import check_call
-from opennki.isa.layout import REGISTER_LAYOUTS, TileLayout
+from opennki.isa.layout import SCALARS, TileLayout
 from opennki.isa.samples import RegisterSpec, Sampler, TileSpec
 from opennki.targets import Target
 
@@ -42,7 +42,7 @@ def _fact(value: Any) -> Any:
         pattern = tuple(zip(steps_of(value.shape), value.shape, strict=True))
         return TileLayout(0, Layout(value.space, value.dtype, pattern), steps_of(value.shape)[0])
     if isinstance(value, RegisterSpec):
-        return REGISTER_LAYOUTS[value.dtype]
+        return SCALARS[value.dtype]
     if isinstance(value, list | tuple):
         return tuple(_fact(item) for item in value)
     return value

@@ -56,8 +56,10 @@ def _to_integer(info: DTypeInfo) -> Convert:
         if array.dtype == storage:
             return array
         rounded = np.rint(_to_float32(array)).astype(np.float64)
-        clipped = np.clip(rounded, low, float(high) if info.bytes < 8 else 2.0**63 - 1024)
-        return np.where(np.isnan(clipped), 0.0, clipped).astype(storage)
+        top = float(high) if info.bytes < 8 else 2.0**63 - 1024  # the largest float64 below the limit
+        clipped = np.clip(rounded, low, top)
+        stored = np.where(np.isnan(clipped), 0.0, clipped).astype(storage)
+        return stored if info.bytes < 8 else np.where(rounded >= 2.0**63, np.int64(high), stored)
 
     return convert
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from opennki.execute.convert import fill_value
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Buffer
+from opennki.ir.types import Buffer, Output
 
-__all__ = ["Arena", "Storage", "buffer_bytes", "new_storage"]
+__all__ = ["Arena", "Storage", "buffer_bytes", "new_storage", "output_array"]
 
 Array = np.ndarray[Any, Any]
 
@@ -52,6 +52,21 @@ def new_storage(buffer: Buffer, raw: Array | None = None) -> Storage:
     size = buffer_bytes(buffer)
     row = size // buffer.shape[0] if buffer.space.is_on_chip else size
     return Storage(np.empty(size, np.uint8) if raw is None else raw, row, row)
+
+
+def output_array(output: Output, buffer: Buffer, storage: Storage, source: Array | None) -> Array:
+    """Return an output as an array; of an alias, `source` is the caller's array and is looked at, not copied.
+
+    An input that is returned whole is the caller's very array.
+    """
+    info = DTYPES[output.dtype]
+    whole = output.offset == 0 and output.shape == buffer.shape and output.dtype == buffer.dtype
+    if source is not None and whole:
+        return source
+    shared = source is not None and source.flags.c_contiguous
+    raw = source.reshape(-1).view(np.uint8) if source is not None and shared else storage.raw.copy()
+    strides = [step * info.bytes for step, _ in output.pattern]
+    return np.ndarray(output.shape, info.storage, raw, output.offset * info.bytes, strides)
 
 
 class Arena:

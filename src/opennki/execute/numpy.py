@@ -18,7 +18,7 @@ import numpy as np
 from opennki.diag import Diagnostic, Label, Location, OpenNkiError, diagnostic, error
 from opennki.execute.core import CoreProgram
 from opennki.execute.inputs import checked_inputs
-from opennki.execute.memory import Storage, new_storage
+from opennki.execute.memory import Storage, new_storage, output_array
 from opennki.execute.rendezvous import Aborted, Hopeless, Rendezvous
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.types import Buffer, KernelArtifact, Output, Space
@@ -83,17 +83,8 @@ class Prepared:
 
     def _output(self, output: Output, inputs: Sequence[Array]) -> Array:
         buffer, storage = self._shared[output.key]
-        info = DTYPES[output.dtype]
-        whole = output.offset == 0 and output.shape == buffer.shape and output.dtype == buffer.dtype
-        if output.alias >= 0:
-            source = inputs[output.alias]
-            if whole:
-                return source
-            raw = source.reshape(-1).view(np.uint8) if source.flags.c_contiguous else storage.raw.copy()
-        else:
-            raw = storage.raw.copy()
-        strides = [step * info.bytes for step, _ in output.pattern]
-        return np.ndarray(output.shape, info.storage, raw, output.offset * info.bytes, strides)
+        source = inputs[output.alias] if output.alias >= 0 else None
+        return output_array(output, buffer, storage, source)
 
     def meeting(self) -> Rendezvous:
         """The rendezvous of the run that is under way."""

@@ -7,10 +7,10 @@ from itertools import zip_longest
 
 from opennki.diag import Diagnostic, Label, Location, diagnostic, error
 from opennki.frontend.results import Results
-from opennki.ir.types import Buffer, Instruction, Loop, Origin, Program, Space
+from opennki.ir.types import Buffer, Instruction, Loop, LoopKind, Origin, Program, Space
 from opennki.isa.table import BY_NAME
 
-__all__ = ["check_agreement", "diverged"]
+__all__ = ["check_agreement", "check_loops", "check_trips", "diverged"]
 
 
 def check_agreement(
@@ -65,6 +65,87 @@ def _outputs(kernel: str, where: Location, core: int, first: Results, other: Res
     return found
 
 
+def check_trips(programs: Sequence[Program]) -> list[Diagnostic]:
+    """Return a warning for each loop whose trips, known while tracing, differ between cores.
+
+    Errors: ONKI307 where the cores meet inside such a loop.
+    """
+    said: list[Diagnostic] = []
+    for program in programs[1:]:
+        _compare_trips(programs[0], program, programs[0].body, program.body, said)
+    return said
+
+
+def _compare_trips(
+    first: Program,
+    other: Program,
+    body: Sequence[Instruction | Loop],
+    its_body: Sequence[Instruction | Loop],
+    said: list[Diagnostic],
+) -> None:
+    loops = [[item for item in items if isinstance(item, Loop)] for items in (body, its_body)]
+    for a, b in zip(*loops, strict=False):
+        trips, its_trips = _trips(a), _trips(b)
+        if trips is not None and its_trips is not None and trips != its_trips:
+            found = _differing_trips(first, other, (a, b), (trips, its_trips))
+            if found.code == "ONKI307":
+                raise error(found)
+            said.append(found)
+        _compare_trips(first, other, a.body, b.body, said)
+
+
+def _trips(loop: Loop) -> int | None:
+    """How often a loop turns, None where only the run knows."""
+    if (
+        loop.kind is not LoopKind.counted
+        or not isinstance(loop.lower, int)
+        or not isinstance(loop.upper, int)
+    ):
+        return None
+    return len(range(loop.lower, loop.upper, loop.step))
+
+
+def _differing_trips(
+    first: Program, other: Program, loops: tuple[Loop, Loop], trips: tuple[int, int]
+) -> Diagnostic:
+    places = (first.locations[loops[0].location], other.locations[loops[1].location])
+    meeting = _sequence(first, loops[0].body) or _sequence(other, loops[1].body)
+    turns = [f"{count} times on core {p.core}" for count, p in zip(trips, (first, other), strict=True)]
+    says = f"a dynamic loop turns {' and '.join(turns)}"
+    return diagnostic(
+        "ONKI307" if meeting else "ONKI311",
+        at=Label(places[1], f"core {other.core} turns {trips[1]} times"),
+        others=[
+            Label(places[0], f"core {first.core} turns {trips[0]} times"),
+            *[Label(place, "the cores meet here") for _, place in meeting[:1]],
+        ],
+        core=other.core,
+        says=says + (", and the cores meet inside" if meeting else ""),
+    )
+
+
+def check_loops(trails: Sequence[Sequence[Location]]) -> None:
+    """Check that every core opens the same outermost dynamic loops in the same order. Errors: ONKI307."""
+    for core, trail in enumerate(trails[1:], start=1):
+        for a, b in zip_longest(trails[0], trail):
+            if a is None or b is None or (a.file, a.line) != (b.file, b.line):
+                raise error(_other_loop({0: a, core: b}))
+
+
+def _other_loop(loops: dict[int, Location | None]) -> Diagnostic:
+    (core, here), *_ = [(n, place) for n, place in loops.items() if place is not None]
+    ((other, there),) = [(n, place) for n, place in loops.items() if n != core]
+    where = "runs none there" if there is None else f"runs the one of {there.file}:{there.line}"
+    return diagnostic(
+        "ONKI307",
+        at=Label(here, f"core {core} runs this loop") if here is not None else None,
+        others=[Label(there, f"core {other} runs this one")] if there is not None else [],
+        core=core,
+        related=["NCC_IXGM002"],
+        says=f"the cores run different dynamic loops: core {core} this one, core {other} {where}",
+    )
+
+
 def _line(place: Location | None) -> str:
     return "an input" if place is None else f"{place.file}:{place.line}"
 
@@ -107,7 +188,9 @@ def _spelled(buffer: Buffer) -> str:
     return f"{buffer.dtype}{list(buffer.shape)}"
 
 
-def _sequence(program: Program) -> list[tuple[str, Location]]:
+def _sequence(
+    program: Program, part: Sequence[Instruction | Loop] | None = None
+) -> list[tuple[str, Location]]:
     """The instructions of a program that meet other cores, as what must match and where it stands."""
     found: list[tuple[str, Location]] = []
 
@@ -122,7 +205,7 @@ def _sequence(program: Program) -> list[tuple[str, Location]]:
                 what = f"{row.name} {row.sync.channel(attrs)!r} of cores {row.sync.group(attrs)}"
                 found.append((what, program.locations[item.location]))
 
-    walk(program.body)
+    walk(program.body if part is None else part)
     return found
 
 
@@ -157,7 +240,7 @@ def diverged(waiting: dict[int, tuple[str, Location] | None]) -> list[Diagnostic
                 ],
                 core=core,
                 related=["NCC_IXGM002"],
-                says=f"core {core} waits at a barrier that is never completed: {', '.join(others)}",
+                says=f"core {core} waits at `{here[0].split()[0]}` and is never met: {', '.join(others)}",
             )
         )
     return found

@@ -10,7 +10,7 @@ from opennki.frontend.allocate import allocate
 from opennki.frontend.functions import *  # noqa: F403  # the list of names lives there
 from opennki.frontend.functions import __all__ as _functions
 from opennki.frontend.indexing import DynamicSlice
-from opennki.frontend.loops import dynamic_range, fori_loop, while_loop
+from opennki.frontend.loops import dynamic_range, fori_loop, no_reorder, while_loop
 from opennki.frontend.recorder import current
 from opennki.frontend.tensor import NkiTensor
 from opennki.frontend.tile_size import tile_size
@@ -264,6 +264,7 @@ __all__ = [
     "is_sbuf",
     "load",
     "ndarray",
+    "no_reorder",
     "num_programs",
     "ones",
     "private_hbm",

@@ -7,17 +7,32 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 from opennki.diag import fail
 from opennki.frontend.recorder import TraceRecorder, current
-from opennki.frontend.register import NkiScalar, VirtualRegister
+from opennki.frontend.register import NkiScalar, VirtualRegister, fits_register
 from opennki.frontend.source import for_statement
 from opennki.ir.types import LoopKind, Operand
 from opennki.isa.table import register_move
 
-__all__ = ["dynamic_range", "fori_loop", "while_loop"]
+__all__ = ["dynamic_range", "fori_loop", "no_reorder", "while_loop"]
+
+
+@contextmanager
+def no_reorder() -> Iterator[None]:
+    """Keep program order in the body: what OpenNKI does anyway. Dynamic loops cannot stand in it (ONKI112).
+
+    Source: nki/api/nki/language/__init__.py:2243.
+    """
+    recorder = current("nl.no_reorder")
+    recorder.no_reorder += 1
+    try:
+        yield
+    finally:
+        recorder.no_reorder -= 1
 
 
 def _here(recorder: TraceRecorder, frame: FrameType) -> dict[str, Any]:
@@ -31,7 +46,11 @@ def _bound(recorder: TraceRecorder, value: Any, what: str, called: str, frame: F
         return value.access
     if isinstance(value, NkiScalar) and not value.is_comparison and value.dtype == "int32":
         return value.access
-    if not isinstance(value, (bool, NkiScalar)) and hasattr(value, "__index__"):
+    if (
+        not isinstance(value, (bool, NkiScalar))
+        and hasattr(value, "__index__")
+        and fits_register(int(value.__index__()))
+    ):
         return int(value.__index__())
     got = f"`{value!r}`"
     if isinstance(value, NkiScalar):
@@ -77,7 +96,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any], Any], step: int 
 
     def value() -> Any:
         if is_register:
-            return VirtualRegister(recorder, induction, is_frozen=True)
+            return VirtualRegister(recorder, induction)
         return NkiScalar(recorder, induction)
 
     location = recorder.locate(frame)

@@ -53,11 +53,6 @@ def random_seed(seed: Any) -> Any:
 
 
 @_not_yet
-def no_reorder() -> Any:
-    """Not yet as a function."""
-
-
-@_not_yet
 def gather_flattened(data: Any, indices: Any, axis: Any = 0, dtype: Any = None) -> Any:
     """Not yet as a function."""
 

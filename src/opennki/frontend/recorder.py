@@ -122,6 +122,8 @@ class TraceRecorder:
         self._registers = 0
         self._loops = 0
         self.open_loops: list[OpenLoop] = []
+        self.no_reorder = 0
+        self.trail: list[int] = []
 
     # Places ---------------------------------------------------------------------------------------------
 
@@ -380,7 +382,13 @@ class TraceRecorder:
         location: int,
         test: object = None,
     ) -> None:
-        """Begin the body of a dynamic loop."""
+        """Begin the body of a dynamic loop. Errors: ONKI112 inside `nl.no_reorder`."""
+        if self.no_reorder:
+            at, callers = self.place(location)
+            what = "a dynamic loop inside `nl.no_reorder`"
+            fail("ONKI112", at=at, callers=callers, core=self.core, what=what)
+        if not self.open_loops:
+            self.trail.append(location)
         self.open_loops.append(
             OpenLoop(
                 self._loops,

@@ -13,7 +13,7 @@ from opennki.diag import fail
 from opennki.frontend.recorder import TraceRecorder, current
 from opennki.frontend.tensor import NkiTensor
 from opennki.ir.types import Register
-from opennki.isa.layout import REGISTER_LAYOUTS, RegisterLayout
+from opennki.isa.layout import FROZEN_REGISTER, REGISTER, SCALARS, RegisterLayout
 from opennki.isa.operators import OPERATORS
 from opennki.isa.table import register_load, register_move, scalar_arithmetic, scalar_read
 
@@ -35,11 +35,6 @@ class _Scalar:
     def name(self) -> str:
         """How messages call it."""
         return f"register {self.access.id}"
-
-    @property
-    def layout(self) -> RegisterLayout:
-        """What instructions check of it."""
-        return REGISTER_LAYOUTS[self.access.dtype]
 
     def _refuse(self, what: str, frame: Any, label: str = NO_VALUE, help: tuple[str, ...] = ()) -> NoReturn:
         location, callers = self.recorder.place(self.recorder.locate(frame))
@@ -71,6 +66,11 @@ class VirtualRegister(_Scalar):
     def __init__(self, recorder: TraceRecorder, register: Register, is_frozen: bool = False) -> None:
         super().__init__(recorder, register)
         self.is_frozen = is_frozen
+
+    @property
+    def layout(self) -> RegisterLayout:
+        """What instructions check of it."""
+        return FROZEN_REGISTER if self.is_frozen else REGISTER
 
     def __bool__(self) -> bool:
         frame = sys._getframe(1)
@@ -107,7 +107,7 @@ class NkiScalar(_Scalar):
         """What instructions check of it; a comparison's result has no use."""
         if self.is_comparison:
             self._refuse("use of the result of a comparison of scalars", sys._getframe(1))
-        return REGISTER_LAYOUTS[self.access.dtype]
+        return SCALARS[self.access.dtype]
 
     def __bool__(self) -> NoReturn:
         self._refuse("a scalar as a condition", sys._getframe(1))
@@ -185,6 +185,11 @@ class NkiScalar(_Scalar):
         return f"<NkiScalar {self.dtype} {self.access.id}{self.recorder.shown_value(self.access)}>"
 
 
+def fits_register(value: int) -> bool:
+    """True for an int that a 32-bit register holds."""
+    return -(1 << 31) <= value < 1 << 31
+
+
 def register_alloc(x: int | NkiTensor | None = None) -> VirtualRegister:
     """Return a new register: unset, or set to an int or, as real kernels write it, to a tile's one element.
 
@@ -195,7 +200,16 @@ def register_alloc(x: int | NkiTensor | None = None) -> VirtualRegister:
     if isinstance(x, NkiTensor):
         register_load(register, x)  # type: ignore[arg-type]  # registers stand for tiles here
     elif x is not None:
-        register_move(register, x)  # type: ignore[arg-type]  # registers stand for tiles here
+        if isinstance(x, bool) or not hasattr(x, "__index__") or not fits_register(int(x.__index__())):
+            fail(
+                "ONKI101",
+                **recorder.here(1),
+                instruction="nisa.register_alloc",
+                role="x",
+                expected="an int of 32 bits, a tile of one element or None",
+                got=f"`{x!r}`",
+            )
+        register_move(register, int(x.__index__()))  # type: ignore[arg-type]  # registers stand for tiles here
     return register
 
 

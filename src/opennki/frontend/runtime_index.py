@@ -31,6 +31,11 @@ __all__ = [
 Shape = tuple[int, ...]
 
 
+def _called(tensor: NkiTensor) -> str:
+    """How messages call a tensor."""
+    return f"`{tensor.name}`" if tensor.name else "the tensor"
+
+
 def is_runtime(value: Any) -> bool:
     """True for a tile, a register or a scalar: an index whose value is known only when the program runs."""
     return isinstance(getattr(value, "layout", None), (TileLayout, RegisterLayout))
@@ -41,7 +46,7 @@ def check_once(tensor: NkiTensor) -> None:
     if tensor.access.index is not None:
         raise ViewError(
             "ONKI210",
-            f"`{tensor.name}` already has a run-time index, a view takes one",
+            f"{_called(tensor)} already has a run-time index, a view takes one",
             "compute one combined index first",
             rule="GEN-30",
         )
@@ -52,7 +57,7 @@ def check_axis(tensor: NkiTensor, axis: int) -> None:
     if tensor.layout.is_on_chip and axis == 0:
         raise ViewError(
             "ONKI210",
-            f"the partition axis of `{tensor.name}` in {tensor.buffer.name} takes no run-time index",
+            f"the partition axis of {_called(tensor)} in {tensor.buffer.name} takes no run-time index",
             "index a free axis, or move rows with `nisa.dma_copy`",
             rule="GEN-30",
         )
@@ -63,14 +68,14 @@ def check_derived(tensor: NkiTensor, index: Index, first: tuple[int, int], dtype
     if index.kind is IndexKind.vector and first != (tensor.shape[0], tensor.strides[0]):
         raise ViewError(
             "ONKI210",
-            f"the rows of `{tensor.name}` are picked at run time and cannot be picked again",
+            f"the rows of {_called(tensor)} are picked at run time and cannot be picked again",
             "slice the other axes, or the index tile",
             rule="GEN-33",
         )
     if dtype is not None and dtype != tensor.dtype:
         raise ViewError(
             "ONKI210",
-            f"`view` cannot change the dtype of `{tensor.name}` after a run-time select",
+            f"`view` cannot change the dtype of {_called(tensor)} after a run-time select",
             "change the dtype first",
         )
 
@@ -87,22 +92,23 @@ def check_rows(tensor: NkiTensor, dim: object) -> None:
     if tensor.layout.is_on_chip:
         raise ViewError(
             "ONKI210",
-            f"rows are picked at run time from HBM only, `{tensor.name}` is in {tensor.buffer.name}",
+            f"rows are picked at run time from HBM only, {_called(tensor)} is in {tensor.buffer.name}",
             "keep the table in HBM",
             rule="GEN-31",
         )
 
 
-def _tile_source(value: Any, what: str) -> NkiTensor:
+def _tile_source(value: Any, what: str, rule: str) -> NkiTensor:
     layout = getattr(value, "layout", None)
     if not isinstance(layout, TileLayout) or not layout.info.is_integer:
         got = f"{layout.dtype}" if isinstance(layout, TileLayout) else type(value).__name__
-        raise ViewError("ONKI210", f"`{what}` is read from a tile of integers, got {got}")
+        raise ViewError("ONKI210", f"`{what}` is read from a tile of integers, got {got}", rule=rule)
     if layout.space is not Space.sbuf:
         raise ViewError(
             "ONKI210",
-            f"`{what}` is read from SBUF, `{value.name}` is in {layout.space.name}",
+            f"`{what}` is read from SBUF, {_called(value)} is in {layout.space.name}",
             "load it with `nisa.dma_copy` first",
+            rule=rule,
         )
     tile: NkiTensor = value
     return tile
@@ -114,15 +120,15 @@ def scalar_source(tensor: NkiTensor, value: Any) -> View | Register:
     if isinstance(layout, RegisterLayout):
         if layout.dtype == "int64" and tensor.layout.is_on_chip:
             raise ViewError(
-                "ONKI210", f"an int64 scalar cannot index `{tensor.name}` in {tensor.buffer.name}, only HBM"
+                "ONKI210", f"an int64 scalar cannot index {_called(tensor)} in {tensor.buffer.name}, only HBM"
             )
         register: Register = value.access
         return register
-    tile = _tile_source(value, "scalar_offset")
+    tile = _tile_source(value, "scalar_offset", "DMA_COPY-04")
     if tile.size != 1:
         raise ViewError(
             "ONKI210",
-            f"`scalar_offset` is one element, `{tile.name}` has {list(tile.shape)}",
+            f"`scalar_offset` is one element, {_called(tile)} has {list(tile.shape)}",
             "slice one element: `[0:1, 0:1]`",
             rule="DMA_COPY-04",
         )
@@ -131,11 +137,11 @@ def scalar_source(tensor: NkiTensor, value: Any) -> View | Register:
 
 def vector_source(tensor: NkiTensor, value: Any) -> tuple[View, int]:
     """Where one index a partition is read: an SBUF tile `[P, 1]`. Returns the access and P."""
-    tile = _tile_source(value, "vector_offset")
+    tile = _tile_source(value, "vector_offset", "DMA_COPY-03")
     if tile.layout.free_elements != 1:
         raise ViewError(
             "ONKI210",
-            f"`vector_offset` is one index a partition, `{tile.name}` has {list(tile.shape)}",
+            f"`vector_offset` is one index a partition, {_called(tile)} has {list(tile.shape)}",
             "slice one column: `[:, 0:1]`",
             rule="DMA_COPY-03",
         )

@@ -16,10 +16,10 @@ from opennki.diag import error, fail
 from opennki.diag.say import warn
 from opennki.execute.core import meeting_step
 from opennki.execute.machine import Machine
-from opennki.execute.memory import Arena, Storage, new_storage
+from opennki.execute.memory import Arena, Storage, new_storage, output_array
 from opennki.execute.numpy import run_cores
 from opennki.execute.rendezvous import Hopeless, Rendezvous
-from opennki.frontend.agree import check_agreement, diverged
+from opennki.frontend.agree import check_agreement, check_loops, diverged
 from opennki.frontend.constants import agree_on_constants
 from opennki.frontend.finish import check_scope
 from opennki.frontend.kernel import Kernel, as_kernel
@@ -33,7 +33,6 @@ from opennki.frontend.trace import (
     input_key,
     run_traced,
 )
-from opennki.ir.dtypes import DTYPES
 from opennki.ir.location import kernel_location, source_root
 from opennki.ir.types import (
     Buffer,
@@ -286,6 +285,8 @@ def _simulate(
             try:
                 value = run_traced(kernel, recorder, args, kwargs, arguments)
             except Hopeless as problem:
+                if recorder.trail:
+                    raise  # the number of turns decides, as in a compiled run
                 raise error(*_divergence(problem)) from None
             results[recorder.core] = collect_results(kernel.name, where, recorder, value)
 
@@ -295,6 +296,7 @@ def _simulate(
     agree_on_constants(recorders)
     programs = [recorder.program() for recorder in recorders]
     check_agreement(kernel.name, where, programs, [results[i] for i in range(degree)])
+    check_loops([[r.place(at)[0] for at in r.trail] for r in recorders])
     first = results[0]
     if not first.outputs and not launch.written:
         fail("ONKI106", at=where, kernel=kernel.name)
@@ -322,17 +324,8 @@ def _write_back(launch: Launch, arguments: Sequence[Argument], kernel: Kernel) -
 
 def _output(output: Output, launch: Launch, arguments: Sequence[Argument]) -> Array:
     buffer, storage = launch.shared[output.key]
-    info = DTYPES[output.dtype]
-    if (
-        output.alias >= 0
-        and output.offset == 0
-        and output.shape == buffer.shape
-        and output.dtype == buffer.dtype
-    ):
-        found: Array = arguments[output.alias].array
-        return found
-    strides = [step * info.bytes for step, _ in output.pattern]
-    return np.ndarray(output.shape, info.storage, storage.raw, output.offset * info.bytes, strides)
+    source = arguments[output.alias].array if output.alias >= 0 else None
+    return output_array(output, buffer, storage, source)
 
 
 def restructure(structure: Structure, outputs: Sequence[Any]) -> Any:

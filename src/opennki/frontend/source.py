@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = ["for_statement", "leaving", "while_statement"]
 
+_PLAIN_TESTS = (ast.Name, ast.Attribute, ast.Subscript)
 Position = tuple[int | None, int | None, int | None, int | None]
 
 
@@ -21,7 +22,7 @@ def while_statement(code: CodeType, position: Position) -> ast.While | None:
     The interpreter places a test at the test itself or, where that is a bare name, at the whole statement.
     """
     for node in _nodes(code):
-        if not isinstance(node, ast.While):
+        if not isinstance(node, ast.While) or not isinstance(node.test, _PLAIN_TESTS):
             continue
         for part in (node, node.test):
             if (part.lineno, part.end_lineno, part.col_offset, part.end_col_offset) == position:

@@ -115,8 +115,10 @@ class NkiTensor:
         return self.access.index is not None
 
     def __repr__(self) -> str:
+        from opennki.frontend.values import shown_value
+
         name = f" {self.name}" if self.name else ""
-        return f"<NkiTensor{name} {self.dtype}{list(self.shape)} {self.buffer.name}>"
+        return f"<NkiTensor{name} {self.dtype}{list(self.shape)} {self.buffer.name}{shown_value(self)}>"
 
     def __len__(self) -> int:
         return self.layout.shape[0]
@@ -458,7 +460,9 @@ class NkiTensor:
         kind = self.dtype if dtype is None else self._dtype(dtype, frame)
         scale_from, scale_to = DTYPES[self.dtype].bytes, DTYPES[kind].bytes
         try:
-            start = scaled_start(self._called(), self.access.offset, scale_from, scale_to)
+            start = 0
+            if offset is None:
+                start = scaled_start(self._called(), self.access.offset, scale_from, scale_to)
             if self.layout.is_on_chip:
                 scaled_start(self._called(), row_bytes(self.handle.buffer), 1, scale_to)
             steps, counts = pairs(pattern)

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from opennki.diag import Diagnostic, Label, Location, fail
 from opennki.diag.say import caller
-from opennki.frontend.agree import check_agreement
+from opennki.frontend.agree import check_agreement, check_loops, check_trips
 from opennki.frontend.allocate import whole_tensor
 from opennki.frontend.constants import agree_on_constants, collect_constants
 from opennki.frontend.kernel import Kernel
@@ -273,6 +273,8 @@ def trace_program(
         for i, a in enumerate(arguments)
     )
     check_agreement(kernel.name, where, programs, results)
+    check_loops([[r.place(at)[0] for at in r.trail] for r in recorders])
+    trips = check_trips(programs)
     outputs, returns = results[0].outputs, results[0].returns
     if not outputs and not written:
         fail("ONKI106", at=Label(where, "this kernel"), kernel=kernel.name)
@@ -283,7 +285,7 @@ def trace_program(
         signature=Signature(inputs=inputs, constants=constants, outputs=outputs, returns=returns),
         programs=programs,
         constants=data,
-        findings=all_findings(recorders),
+        findings=(*all_findings(recorders), *trips),
     )
 
 

@@ -288,9 +288,11 @@ class Row:
         source: str,
         choose: Callable[[Call], Engine] | None,
         any_partition: bool,
+        shown: str | None = None,
     ) -> None:
         self.function = function
         self.name = function.__name__
+        self.shown = shown or function.__name__
         self.doc = inspect.getdoc(function) or ""
         self.signature = inspect.signature(function)
         self.engines = engines
@@ -394,12 +396,14 @@ def instruction(
     public: bool = True,
     choose: Callable[[Call], Engine] | None = None,
     any_partition: bool = False,
+    shown: str | None = None,
     **roles: Role,
 ) -> Callable[[Callable[P, None]], Emitter[P]]:
     """Make a row of the decorated function.
 
     `since_rule`, `space_rule`, `engine_rule`: the ids of the rules on generation, memory spaces and engines.
     `engines` in order of preference; `choose` picks another one where the call leaves it open.
+    `shown`: what messages call it, where that is not its name.
     `any_partition`: the start-partition rules of the compute engines do not hold (DMA).
     """
     from opennki.isa.emit import make_emitter
@@ -422,6 +426,7 @@ def instruction(
             source=source,
             choose=choose,
             any_partition=any_partition,
+            shown=shown,
         )
         row.opcode = len(ROWS)
         ROWS.append(row)

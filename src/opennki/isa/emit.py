@@ -274,26 +274,47 @@ class _Reporter:
             tensor=tile.name,
         )
 
-    def wrong_kind(self, role: str, expected: str, got: object) -> None:
-        """Raise ONKI101 for an argument of a wrong kind."""
+    def wrong_kind(
+        self,
+        role: str,
+        expected: str,
+        got: object,
+        spelled: str | None = None,
+        help: str = "",
+        rule: str | None = None,
+    ) -> None:
+        """Raise ONKI101 for an argument of a wrong kind; `spelled` is how it is called, if not by itself."""
         location, callers = self.recorder.place(self.recorder.locate(self.frame))
+        shown = spelled or _spell(got)
         fail(
             "ONKI101",
-            at=operand_label(location, role, f"this is {_spell(got)}"),
+            at=operand_label(location, role, f"this is {shown}"),
             callers=callers,
             core=self.recorder.core,
-            instruction=self.row.name,
+            instruction=self.row.shown,
             role=role,
             expected=expected,
-            got=_spell(got),
+            got=shown,
+            help=(help,) if help else (),
+            rule=rule,
         )
 
     def violation(self, check: Check, numbers: Mapping[str, object]) -> None:
         """Raise the diagnostic of a violated check, or say it if the check only warns."""
+        if "expected" in numbers:
+            spelled = numbers.get("spelled")
+            self.wrong_kind(
+                str(numbers["role"]),
+                str(numbers["expected"]),
+                numbers["got"],
+                None if spelled is None else str(spelled),
+                check.help,
+                check.rule,
+            )
         location, callers = self.recorder.place(self.recorder.locate(self.frame))
         fields, notes, labels = self._fields()
         says = check.says.format(
-            **{"instruction": self.row.name, "target": self.recorder.target.name, **fields, **numbers}
+            **{"instruction": self.row.shown, "target": self.recorder.target.name, **fields, **numbers}
         )
         role = str(numbers.get("role", ""))
         found = diagnostic(
@@ -306,7 +327,7 @@ class _Reporter:
             rule=str(numbers.get("rule") or check.rule),
             core=self.recorder.core,
             says=says,
-            data={"instruction": self.row.name, "target": self.recorder.target.name, **numbers},
+            data={"instruction": self.row.shown, "target": self.recorder.target.name, **numbers},
         )
         if check.warning:
             self.recorder.warn(found)
@@ -322,4 +343,4 @@ def _spell(value: object) -> str:
     """Spell a value in a message: its type, and itself where that is short."""
     text = repr(value)
     kind = type(value).__name__
-    return f"`{text}` ({kind})" if len(text) <= 40 else f"an object of type `{kind}`"
+    return f"`{text}` ({kind})" if len(text) <= 40 and "\n" not in text else f"an object of type `{kind}`"

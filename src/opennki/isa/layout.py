@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Protocol
+from typing import Literal, Protocol
 
 from opennki.ir.dtypes import DTYPES, DTypeInfo
 from opennki.ir.types import IndexKind, Layout, Space, View
 
-__all__ = ["REGISTER_LAYOUTS", "RegisterLayout", "Tile", "TileLayout"]
+__all__ = ["FROZEN_REGISTER", "REGISTER", "SCALARS", "RegisterLayout", "Tile", "TileLayout"]
 
 
 class TileLayout:
@@ -68,15 +68,21 @@ class TileLayout:
 
 
 class RegisterLayout:
-    """What checks know of a scalar register: its dtype, int32 or int64. One object a dtype."""
+    """What checks know of a scalar register: its dtype, int32 or int64, and what it is to the kernel.
 
-    __slots__ = ("dtype",)
+    `kind`: a register, the frozen induction register of a legacy loop, or the register behind a scalar.
+    """
 
-    def __init__(self, dtype: str) -> None:
+    __slots__ = ("dtype", "kind")
+
+    def __init__(self, dtype: str, kind: Literal["register", "frozen", "scalar"]) -> None:
         self.dtype = dtype
+        self.kind = kind
 
 
-REGISTER_LAYOUTS: dict[str, RegisterLayout] = {name: RegisterLayout(name) for name in ("int32", "int64")}
+REGISTER = RegisterLayout("int32", "register")
+FROZEN_REGISTER = RegisterLayout("int32", "frozen")
+SCALARS: dict[str, RegisterLayout] = {name: RegisterLayout(name, "scalar") for name in ("int32", "int64")}
 
 
 class Tile(Protocol):

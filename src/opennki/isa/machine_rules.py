@@ -11,7 +11,7 @@ from math import prod
 
 from opennki.ir.types import Engine, IndexKind, Space
 from opennki.isa.checks import Numbers, one_of_engines, rule
-from opennki.isa.define import Access, Call, Check, Role
+from opennki.isa.define import HBM, Access, Call, Check, Role
 from opennki.isa.layout import TileLayout
 
 __all__ = ["GENERAL_CHECKS"]
@@ -34,10 +34,16 @@ def _on_chip(call: Call) -> Iterator[tuple[str, TileLayout]]:
     return ((name, layout) for name, layout in call.layouts() if layout.is_on_chip)
 
 
+def _spelled(spaces: frozenset[Space]) -> str:
+    """Memory spaces as a message lists them; both kinds of HBM are one word."""
+    names = {"hbm" if spaces >= HBM and space in HBM else space.value for space in spaces}
+    return " or ".join(sorted(names))
+
+
 def _wrong_space(call: Call) -> Numbers:
     for role, name, layout in _roles(call):
         if layout.space not in role.spaces:
-            allowed = " or ".join(sorted(space.value for space in role.spaces))
+            allowed = _spelled(role.spaces)
             return {
                 "role": name,
                 "space": layout.space.value,

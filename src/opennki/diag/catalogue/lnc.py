@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from opennki.diag.catalogue.entry import Entry
+from opennki.diag.records import Severity
 
 ENTRIES: tuple[Entry, ...] = (
     Entry(
@@ -131,5 +132,18 @@ ENTRIES: tuple[Entry, ...] = (
         ),
         fix="make one constant that holds both parts, and slice it by `nl.program_id` where it is read",
         source="facts/constraints.csv KERNEL_LNC-09",
+    ),
+    Entry(
+        code="ONKI311",
+        title="trip counts differ between cores",
+        template="{says}",
+        stage="trace end",
+        cause=(
+            "The bound of a dynamic loop depends on the core. Both cores must have the same loops; whether "
+            "they may turn differently often is not documented, and one report tells of a hung device."
+        ),
+        fix="give the loop one bound on every core, and leave out what a core has nothing to do for by data",
+        source="facts/constraints.csv KERNEL_LNC-03",
+        severity=Severity.warning,
     ),
 )

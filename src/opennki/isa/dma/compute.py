@@ -192,8 +192,7 @@ def dma_compute(
 
 @dma_compute.semantics
 def _dma_compute(srcs: list[Any], *, out: Any, **_: Any) -> Any:
-    flat = [source.reshape(-1) for source in srcs]
-    return reduce(np.add, flat)
+    return reduce(np.add, [source.reshape(srcs[0].shape) for source in srcs])
 
 
 @dma_compute.cost

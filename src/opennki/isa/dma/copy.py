@@ -56,9 +56,8 @@ def _vector_mode(call: Call) -> Numbers:
 
 
 def _software_indices(call: Call) -> Numbers:
-    if _kinds(call) and call.attrs["dge_mode"] is DgeMode.swdge and call.generation < 3:
-        return {"role": "dge_mode"}
-    return None
+    software = IndexKind.vector in _kinds(call) or call.attrs["dge_mode"] is DgeMode.swdge
+    return {"role": ""} if _kinds(call) and software and call.generation < 3 else None
 
 
 def _static_mode(call: Call) -> Numbers:
@@ -113,9 +112,10 @@ def _packed_cast(call: Call) -> Numbers:
         rule(
             "ONKI207",
             "DMA_COPY-10",
-            "`{instruction}` with run-time indices and dge_mode.swdge needs NeuronCore-v3, {target} is older",
+            "`{instruction}` makes descriptors for run-time indices in software from NeuronCore-v3 on, "
+            "{target} is older",
             _software_indices,
-            help="leave `dge_mode` out, or trace for trn2 or trn3",
+            help="trace for trn2 or trn3, or copy with static views",
         ),
         rule(
             "ONKI206",

@@ -82,22 +82,46 @@ def _no_word(role: str) -> Any:
     return test
 
 
-def _float_source(call: Call) -> Numbers:
-    return {"value": call.operands["src"], "role": "src"} if isinstance(call.operands["src"], float) else None
+def _no_register_value(call: Call) -> Numbers:
+    value = call.operands["src"]
+    if isinstance(value, float) or (isinstance(value, int) and not -(1 << 31) <= value < 1 << 31):
+        return {"expected": "an int of 32 bits or a register", "got": value, "role": "src"}
+    return None
+
+
+def _frozen(call: Call) -> Numbers:
+    register = call.operands["dst"]
+    if not isinstance(register, RegisterLayout) or register.kind != "frozen":
+        return None
+    return {
+        "expected": "a register that is no loop's induction register",
+        "spelled": "the induction register of a dynamic loop",
+        "got": register,
+        "role": "dst",
+    }
+
+
+_WRITABLE = rule(
+    "ONKI101",
+    "REGISTER_MOVE-01",
+    "`{instruction}` cannot write {spelled}",
+    _frozen,
+    help="use `nl.while_loop` to end a loop by a value",
+)
 
 
 @instruction(
     engines=(Engine.sync,),
     dst=writes_register(),
-    src=reads_register(number=True),
+    src=reads_register(number=True, keyed=True),
     checks=(
         rule(
             "ONKI101",
             "REGISTER_MOVE-01",
-            "`{instruction}` needs an int or a register for `src`, got {value}",
-            _float_source,
-            help="pass an int",
+            "`{instruction}` needs an int of 32 bits or a register for `src`, got {got}",
+            _no_register_value,
         ),
+        _WRITABLE,
     ),
     source="nki/api/nki/isa/__init__.py:3091",
 )
@@ -141,7 +165,7 @@ def _move_rejects(t: Sampler) -> Rejects:
     dst=writes_register(),
     src=reads(_MEMORY, load=Load.RAW, shaped=True),
     any_partition=True,
-    checks=(_one_element("REGISTER_LOAD-01", "src"), _narrow("REGISTER_LOAD-01", "src")),
+    checks=(_WRITABLE, _one_element("REGISTER_LOAD-01", "src"), _narrow("REGISTER_LOAD-01", "src")),
     source="nki/api/nki/isa/__init__.py:3119",
 )
 def register_load(dst: Tile, src: Tile) -> None:
@@ -246,6 +270,7 @@ def _word_rule(rule_id: str, role: str) -> Any:
 @instruction(
     engines=(Engine.sync,),
     public=False,
+    shown="scalar_load",
     dst=writes_register(),
     src=reads(_MEMORY, load=Load.RAW, shaped=True),
     any_partition=True,

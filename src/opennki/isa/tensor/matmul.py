@@ -475,7 +475,7 @@ def _nc_matmul_rejects(t: Sampler) -> Rejects:
         yield (
             "NC_MATMUL-10",
             {
-                "dst": t.psum(8, 4097),
+                "dst": t.psum(8, 4096),
                 "stationary": t.sbuf(16, 8),
                 "moving": t.sbuf(16, 4097),
             },
