@@ -211,7 +211,7 @@ def test_a_barrier_that_one_core_never_reaches() -> None:
 
     (found,) = failure(lambda: nki.simulate(kernel[2])(ramp(2, 2))).diagnostics
     assert (found.code, found.core, found.related) == ("ONKI307", 1, ("NCC_IXGM002",))
-    assert found.message == "core 1 waits at a barrier that is never completed: core 0 has finished"
+    assert found.message == "core 1 waits at `core_barrier` and is never met: core 0 has finished"
     assert found.location is not None
     assert found.location.line == line_of(kernel, "# alone")
 

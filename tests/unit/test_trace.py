@@ -370,7 +370,7 @@ def test_a_barrier_on_one_core_only() -> None:
 
     (found,) = refused(kernel, "float32[2,2]", lnc=2)
     assert (found.code, found.core, found.related) == ("ONKI307", 0, ("NCC_IXGM002",))
-    assert found.message == "core 0 waits at a barrier that is never completed: core 1 has finished"
+    assert found.message == "core 0 waits at `core_barrier` and is never met: core 1 has finished"
     assert place(found) == line_of(kernel, "# alone")
 
 
@@ -382,4 +382,4 @@ def test_more_barriers_on_one_core_than_on_the_other() -> None:
 
     (found,) = refused(kernel, "float32[2,2]", lnc=2)
     assert (found.code, found.core) == ("ONKI307", 1)
-    assert found.message == "core 1 waits at a barrier that is never completed: core 0 has finished"
+    assert found.message == "core 1 waits at `core_barrier` and is never met: core 0 has finished"

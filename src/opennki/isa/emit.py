@@ -297,6 +297,7 @@ class _Reporter:
             got=shown,
             help=(help,) if help else (),
             rule=rule,
+            data={"target": self.recorder.target.name},
         )
 
     def violation(self, check: Check, numbers: Mapping[str, object]) -> None:
