@@ -50,15 +50,19 @@ def numbers() -> dict[int, Path]:
     return {int(path.name.split("_")[0]): path for path in sorted(FILES.glob("*.py"))}
 
 
-def load(number: int) -> Case:
-    """Run a case file from where it lies, so that messages name its lines; `import nki` there gives ours."""
+def run_file(path: Path, name: str) -> Any:
+    """Return the module of a file, run from where it lies; `import nki` there gives ours."""
     opennki.install()
-    path = numbers()[number]
-    name = f"case_{number:02}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    return Case(number, path, module)
+    return module
+
+
+def load(number: int) -> Case:
+    """Run a case file from where it lies, so that messages name its lines."""
+    path = numbers()[number]
+    return Case(number, path, run_file(path, f"case_{number:02}"))

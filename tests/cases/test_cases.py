@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -13,18 +14,17 @@ import opennki
 from opennki import nki
 from opennki.diag import Diagnostic, OpenNkiError, OpenNkiWarning, Severity
 from opennki.ir.types import Instruction
-from tests.cases.loading import Case, load, numbers
+from tests.cases.loading import Case, load, numbers, run_file
 
-VALUES = (21, 25, 37, 46, 50)
-ERRORS = (3, 14, 19, 35, 38, 42, 47)
+VALUES = (7, 9, 21, 22, 25, 27, 31, 37, 46, 50, 53)
+ERRORS = (3, 14, 19, 35, 38, 42, 47, 54)
 OTHERS = (2, 17)
 """Case 2 is a direct call that environment and flags decide, case 17 a finding of `check`."""
 
 NOT_YET = {
-    3: (7, 9, 22, 31, 53, 54),
     4: (59, 62),
     5: (1, 70),
-    6: (26, 27, 29, 34, 41),
+    6: (26, 29, 34, 41),
 }
 """Issue → the case files that it brings; 6 stands for the issues after 5, not filed yet. It also brings the
 second kernel of case 42, whose two live tiles overlap."""
@@ -37,6 +37,7 @@ OUR_CODES = {
     38: "ONKI209",
     42: "ONKI211",
     47: "ONKI202",
+    54: "ONKI101",
 }
 """The code of each case for which no public one exists."""
 
@@ -95,11 +96,11 @@ def test_every_case_file_runs_or_waits_for_an_issue() -> None:
 
 
 @by_number(*VALUES)
-@pytest.mark.filterwarnings("ignore::opennki.diag.OpenNkiWarning")  # case 50's is a test of its own
+@pytest.mark.filterwarnings("ignore::opennki.diag.OpenNkiWarning")  # of 27 and 50: own tests
 def test_value(case: Case) -> None:
     kernel = case.module.kernel[case.expected["lnc"]]
     expected = case.module.reference(*case.inputs())
-    assert case.expected["expect"] == "value"
+    assert case.expected["expect"] in ("value", "warning-or-error")
     assert_same(nki.simulate(kernel)(*case.inputs()), expected)
     artifact = opennki.trace(kernel, *case.inputs())
     assert_same(opennki.compile(artifact, lnc=case.expected["lnc"])(*case.inputs()), expected)
@@ -113,6 +114,7 @@ WRONG_LINE = {
     38: ".reshape((c, 24))",
     42: "address=(0, 400000)",
     47: "nisa.nc_matmul",
+    54: "nisa.register_move(i, 10)",
 }
 """What the line that the message of a case points at contains."""
 
@@ -169,6 +171,22 @@ def test_case_03_eight_cores_exist_nowhere(case: Case, monkeypatch: pytest.Monke
         assert_says(str(error), [target, "8"])
 
 
+@by_number(7)
+def test_case_07_a_launch_without_brackets_in_a_graph_of_two(case: Case) -> None:
+    error = refusal(lambda: case.module.grow(*case.inputs()))
+    assert error.code == case.scenario["mismatch"]["code"]
+    assert_same(case.module.grow[2](*case.inputs()), case.module.reference(*case.inputs()))
+
+
+@by_number(9)
+def test_case_09_the_environment_sets_the_degree_of_both(case: Case) -> None:
+    expected = case.module.reference(*case.inputs())
+    assert_same(case.module.probe(*case.inputs()), expected)
+    assert_same(case.module.probe[2](*case.inputs()), expected)
+    (wrong,) = case.scenario["errors"]
+    assert_says(str(refusal(lambda: case.module.probe[1](*case.inputs()))), wrong["match"])
+
+
 @by_number(14)
 def test_case_14_fused_legal_kernels_bring_no_barrier(case: Case) -> None:
     first = load(1)
@@ -196,6 +214,26 @@ def test_case_17_two_cores_write_all_of_it(case: Case) -> None:
     kernel = case.module.fixed_shard[2]
     assert opennki.check(kernel, *case.inputs()).ok
     assert_same(nki.simulate(kernel)(*case.inputs()), case.module.reference(*case.inputs()))
+
+
+@by_number(27)
+def test_case_27_says_that_the_hardware_has_no_remainder(case: Case) -> None:
+    with pytest.warns(OpenNkiWarning, match="ONKI407"):
+        findings = opennki.trace(case.module.kernel, *case.inputs()).findings
+    assert [(finding.code, finding.severity) for finding in findings] == [("ONKI407", Severity.warning)]
+    assert_says(findings[0].message, case.expected["match"])
+    assert_points_into(case, findings[0], containing="nl.mod(")
+
+
+@by_number(31)
+def test_case_31_without_skipping_names_partition_index_and_rows(case: Case, tmp_path: Path) -> None:
+    strict = tmp_path / case.path.name
+    text = case.path.read_text(encoding="utf-8").replace("oob_mode.skip", "oob_mode.error")
+    strict.write_text(text, encoding="utf-8")
+    module = run_file(strict, "case_31_strict")
+    error = refusal(lambda: nki.simulate(module.kernel)(*case.inputs()))
+    assert error.code == "ONKI704"
+    assert_says(str(error), ["2147483647", "10", "partition 1"])
 
 
 @by_number(35)

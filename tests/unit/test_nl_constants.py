@@ -14,6 +14,7 @@ import pytest
 import opennki
 from opennki import nki
 from opennki.diag import Diagnostic, OpenNkiError
+from opennki.frontend.constant_pool import noted_files
 from opennki.ir.parse import parse_artifact
 from opennki.ir.program import size_bytes
 from opennki.ir.text import print_artifact
@@ -163,19 +164,21 @@ def test_a_file_is_found_from_the_working_folder(tmp_path: Path, monkeypatch: py
     assert np.array_equal(both(constant_kernel("table.npy")), TABLE.T)
 
 
-def test_the_trace_knows_the_files_that_it_read(tmp_path: Path) -> None:
+def test_the_files_that_a_trace_reads_are_noted(tmp_path: Path) -> None:
     path = tmp_path / "table.npy"
     np.save(path, TABLE)
-    seen: dict[str, str] = {}
-
-    @nki.jit
-    def kernel() -> Any:
-        table = nl.shared_constant(path)
-        seen.update(table.handle.recorder.constants.files)
-        return table
-
-    nki.simulate(kernel)()
+    with noted_files() as seen:
+        nki.simulate(constant_kernel(str(path)))()
     assert seen == {str(path): hashlib.sha256(path.read_bytes()).hexdigest()}
+
+
+def test_a_file_that_changes_makes_a_new_trace(tmp_path: Path) -> None:
+    path = tmp_path / "table.npy"
+    np.save(path, TABLE)
+    kernel = constant_kernel(str(path))
+    assert np.array_equal(opennki.compile(opennki.trace(kernel))(), TABLE)
+    np.save(path, TABLE + 1)
+    assert np.array_equal(opennki.compile(opennki.trace(kernel))(), TABLE + 1)
 
 
 def test_a_file_that_is_missing(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ Array = np.ndarray[Any, Any]
 Mask = Array | None
 Read = Callable[[], tuple[Any, Mask]]
 Write = Callable[[Any, Mask], None]
-Fault = Callable[[int, int], NoReturn]
-"""Raises the error of an index `value` outside of `0 … extent-1`."""
+Fault = Callable[[int, int, "int | None"], NoReturn]
+"""Raises the error of an index `value` outside of `0 … extent-1`, read from a partition of a tile of them."""
 
 
 class Skipped(Exception):
@@ -54,7 +54,7 @@ class IndexedAccess:
         if not 0 <= value < self.index.extent:
             if self.skips:
                 raise Skipped
-            fault(value, self.index.extent)
+            fault(value, self.index.extent, None)
         return self.viewer.view(self.storage, self.offset + value * self.index.step)
 
     def rows(self, fault: Fault) -> tuple[Array, Array, Mask]:
@@ -64,7 +64,8 @@ class IndexedAccess:
         mask: Mask = None
         if not legal.all():
             if not self.skips:
-                fault(int(picks[~legal][0]), self.index.extent)
+                first = int(np.argmin(legal))
+                fault(int(picks[first]), self.index.extent, first)
             mask = legal
         rest = self.viewer
         pitch = self.index.step * rest.size

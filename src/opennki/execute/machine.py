@@ -301,10 +301,13 @@ class Machine:
     def _fault(self, instruction: Instruction, row: Row) -> general.Fault:
         location = instruction.location
 
-        def fault(value: int, extent: int) -> NoReturn:
+        def fault(value: int, extent: int, partition: int | None) -> NoReturn:
             fail(
                 "ONKI704",
                 **self.place(location),
+                notes=[]
+                if partition is None
+                else [f"the index is the one in partition {partition} of its tile"],
                 instruction=row.name,
                 value=value,
                 extent=extent,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from msgspec import Struct
@@ -10,7 +13,27 @@ from opennki.diag import Location
 
 Place = tuple[str, int, int]
 
-__all__ = ["ConstantPool", "Content", "KeptConstant", "Made"]
+__all__ = ["ConstantPool", "Content", "KeptConstant", "Made", "note_file", "noted_files"]
+
+_NOTED: ContextVar[dict[str, str] | None] = ContextVar("opennki.noted_files", default=None)
+
+
+@contextmanager
+def noted_files() -> Iterator[dict[str, str]]:
+    """Give the files that are read while this is open: the path of each and the SHA-256 of its content."""
+    noted: dict[str, str] = {}
+    token = _NOTED.set(noted)
+    try:
+        yield noted
+    finally:
+        _NOTED.reset(token)
+
+
+def note_file(path: str, digest: str) -> None:
+    """Note that the trace under way depends on a file: one that is kept would be stale where it differs."""
+    noted = _NOTED.get()
+    if noted is not None:
+        noted[path] = digest
 
 
 class Content(Struct, frozen=True):
@@ -42,16 +65,12 @@ class Made(Struct, frozen=True):
 
 
 class ConstantPool:
-    """State: one buffer for each content; what each call gave, by its place and the count at that place.
-
-    `files`: the `.npy` files that were read and the SHA-256 of each; a kept trace is stale where it differs.
-    """
+    """State: one buffer for each content; what each call gave, by its place and the count at that place."""
 
     def __init__(self) -> None:
         self.kept: dict[Content, KeptConstant] = {}
         self.made: dict[tuple[Place, int], Made] = {}
         self.counts: dict[Place, int] = {}
-        self.files: dict[str, str] = {}
 
     def note(self, place: Location, made: Made) -> None:
         """Remember what a call gave."""

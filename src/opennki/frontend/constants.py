@@ -16,7 +16,7 @@ import numpy as np
 from opennki.diag import Diagnostic, Label, Location, diagnostic, error, fail
 from opennki.frontend.allocate import whole_tensor
 from opennki.frontend.composition import Composition, composed
-from opennki.frontend.constant_pool import Content, KeptConstant, Made
+from opennki.frontend.constant_pool import Content, KeptConstant, Made, note_file
 from opennki.frontend.recorder import TraceRecorder
 from opennki.frontend.tensor import NkiTensor
 from opennki.ir.dtypes import DTYPES, canonical
@@ -93,7 +93,7 @@ def _read(call: Composition, path: str) -> Array:
     try:
         with open(path, "rb") as file:
             content = file.read()
-        call.recorder.constants.files[os.path.abspath(path)] = sha256(content).hexdigest()
+        note_file(os.path.abspath(path), sha256(content).hexdigest())
         array: Array = np.lib.format.read_array(BytesIO(content), allow_pickle=False)
         return array
     except OSError as problem:
