@@ -302,12 +302,11 @@ class Machine:
         location = instruction.location
 
         def fault(value: int, extent: int, partition: int | None) -> NoReturn:
+            known = partition is not None
             fail(
                 "ONKI704",
                 **self.place(location),
-                notes=[]
-                if partition is None
-                else [f"the index is the one in partition {partition} of its tile"],
+                notes=[f"the index is the one in partition {partition} of its tile"] if known else [],
                 instruction=row.name,
                 value=value,
                 extent=extent,

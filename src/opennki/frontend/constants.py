@@ -93,7 +93,7 @@ def _read(call: Composition, path: str) -> Array:
     try:
         with open(path, "rb") as file:
             content = file.read()
-        note_file(os.path.abspath(path), sha256(content).hexdigest())
+        note_file(path, sha256(content).hexdigest())
         array: Array = np.lib.format.read_array(BytesIO(content), allow_pickle=False)
         return array
     except OSError as problem:
