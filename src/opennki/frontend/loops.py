@@ -125,7 +125,7 @@ def while_loop(init: Any, body_fun: Callable[[Any], Any]) -> None:
             got=f"an object of type `{type(init).__name__}`",
         )
     condition = VirtualRegister(recorder, recorder.new_register("int32"))
-    register_move(condition, init)  # type: ignore[arg-type]  # registers stand for tiles here
+    register_move(condition, init)
     location = recorder.locate(frame)
     for _ in recorder.turns(LoopKind.conditional, condition.access, None, None, 1, location):
         returned = body_fun(condition)
@@ -133,7 +133,7 @@ def while_loop(init: Any, body_fun: Callable[[Any], Any]) -> None:
             got = "nothing" if returned is None else f"an object of type `{type(returned).__name__}`"
             fail("ONKI114", **_here(recorder, frame), loop="nl.while_loop", got=got, expected="a register")
         if returned.access.id != condition.access.id:
-            register_move(condition, returned)  # type: ignore[arg-type]  # registers stand for tiles here
+            register_move(condition, returned)
 
 
 def dynamic_range(start: Any, stop: Any = None, step: int = 1) -> Iterator[VirtualRegister]:

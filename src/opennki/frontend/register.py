@@ -133,7 +133,7 @@ class NkiScalar(_Scalar):
         if compares and self.dtype == "int64":
             self._refuse("a comparison of int64 scalars", frame, "only int32 scalars compare")
         result = NkiScalar(self.recorder, self.recorder.new_register(self.dtype), is_comparison=False)
-        scalar_arithmetic(result, a, b, OPERATORS[op])  # type: ignore[arg-type]  # registers stand for tiles here
+        scalar_arithmetic(result, a, b, OPERATORS[op])
         result.is_comparison = compares
         return result
 
@@ -198,7 +198,7 @@ def register_alloc(x: int | NkiTensor | None = None) -> VirtualRegister:
     recorder = current("nisa.register_alloc")
     register = VirtualRegister(recorder, recorder.new_register("int32"))
     if isinstance(x, NkiTensor):
-        register_load(register, x)  # type: ignore[arg-type]  # registers stand for tiles here
+        register_load(register, x)
     elif x is not None:
         if isinstance(x, bool) or not hasattr(x, "__index__") or not fits_register(int(x.__index__())):
             fail(
@@ -209,7 +209,7 @@ def register_alloc(x: int | NkiTensor | None = None) -> VirtualRegister:
                 expected="an int of 32 bits, a tile of one element or None",
                 got=f"`{x!r}`",
             )
-        register_move(register, int(x.__index__()))  # type: ignore[arg-type]  # registers stand for tiles here
+        register_move(register, int(x.__index__()))
     return register
 
 
@@ -221,5 +221,5 @@ def scalar_load(src: NkiTensor) -> NkiScalar:
     recorder = current("nisa.scalar_load")
     dtype = getattr(src, "dtype", "int32")
     scalar = NkiScalar(recorder, recorder.new_register(dtype if dtype == "int64" else "int32"))
-    scalar_read(scalar, src)  # type: ignore[arg-type]  # registers stand for tiles here
+    scalar_read(scalar, src)
     return scalar

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NoReturn
 
-from opennki.diag import fail
 from opennki.frontend.indexing import SELECT, indexed, pad
 from opennki.frontend.recorder import BufferHandle, row_bytes
 from opennki.frontend.refuse import not_yet, refuse, say_offset
@@ -21,6 +20,7 @@ from opennki.frontend.runtime_index import (
     scalar_source,
     vector_source,
 )
+from opennki.frontend.valueless import Valueless
 from opennki.frontend.views import (
     ViewError,
     axis_of,
@@ -44,7 +44,7 @@ from opennki.isa.layout import TileLayout
 __all__ = ["NkiTensor"]
 
 
-class NkiTensor:
+class NkiTensor(Valueless):
     """A tensor in SBUF, PSUM or HBM, or a view of one; views share storage and copy nothing.
 
     On-chip tensors keep the partition axis first; most view methods leave it alone. Source:
@@ -122,12 +122,6 @@ class NkiTensor:
 
     def __len__(self) -> int:
         return self.layout.shape[0]
-
-    def __bool__(self) -> NoReturn:
-        recorder = self.handle.recorder
-        location, callers = recorder.place(recorder.locate(sys._getframe(1)))
-        what = f"the truth of `{self._called()}`"
-        fail("ONKI111", at=location, callers=callers, core=recorder.core, what=what)
 
     __hash__ = object.__hash__
 

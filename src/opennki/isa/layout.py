@@ -6,7 +6,7 @@ from math import prod
 from typing import Literal, Protocol
 
 from opennki.ir.dtypes import DTYPES, DTypeInfo
-from opennki.ir.types import IndexKind, Layout, Space, View
+from opennki.ir.types import IndexKind, Layout, Register, Space, View
 
 __all__ = ["FROZEN_REGISTER", "REGISTER", "SCALARS", "RegisterLayout", "Tile", "TileLayout"]
 
@@ -86,12 +86,15 @@ SCALARS: dict[str, RegisterLayout] = {name: RegisterLayout(name, "scalar") for n
 
 
 class Tile(Protocol):
-    """What an instruction knows of a tensor: where it looks (`access`) and how (`layout`)."""
+    """What an instruction knows of an operand, a tensor or a register: what it is, and where it is.
+
+    Which of both an operand may be is a rule of its row, so this type takes either.
+    """
 
     @property
-    def layout(self) -> TileLayout:
-        """Space, dtype, shape and strides."""
+    def layout(self) -> TileLayout | RegisterLayout:
+        """Of a tensor space, dtype, shape and strides; of a register its dtype and kind."""
 
     @property
-    def access(self) -> View:
-        """The record of the access: buffer, offset and layout."""
+    def access(self) -> View | Register:
+        """The record of the access: buffer, offset and layout, or the register."""

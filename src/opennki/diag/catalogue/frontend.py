@@ -136,12 +136,12 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         code="ONKI111",
-        title="register where Python needs a value",
+        title="run-time value where Python needs one",
         template="{what} is not possible in a kernel",
         stage="trace",
         cause=(
-            "A register or scalar gets its value when the program runs; Python runs before that. A scalar "
-            "has only the documented arithmetic."
+            "A tensor, register or scalar gets its value when the program runs; Python runs before that. A "
+            "scalar has only the documented arithmetic, a tensor has none: instructions compute."
         ),
         fix=(
             "use `nl.fori_loop` or `nl.while_loop` for a loop, `nisa.tensor_copy_predicated` for a choice\n"

@@ -1,0 +1,94 @@
+"""What Python cannot do with a tensor, since its elements exist when the program runs: refused by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from opennki.diag import fail
+
+__all__ = ["Valueless"]
+
+_NO_VALUE = "the elements get their values when the program runs"
+
+
+class Valueless:
+    """Base of a tensor. Each of these operations is ONKI111, a `TypeError`, at the user's line."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> NoReturn:
+        _refuse(self, "the truth of {}", ())
+
+    def __int__(self) -> NoReturn:
+        _refuse(self, "`int(…)` of {}", ())
+
+    def __float__(self) -> NoReturn:
+        _refuse(self, "`float(…)` of {}", ())
+
+    def __iter__(self) -> NoReturn:
+        _refuse(
+            self,
+            "a loop over {}",
+            ("loop over indices, as in `for i in range(t.shape[0])`",),
+        )
+
+    def __contains__(self, element: object) -> NoReturn:
+        _refuse(self, "`in` with {}", ())
+
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
+        _refuse(self, "NumPy with {}", ("use the functions of `nki.language` and `nki.isa` in a kernel",))
+
+
+def _refuse(tensor: Any, what: str, help: tuple[str, ...], depth: int = 2) -> NoReturn:
+    """Raise ONKI111 at the nearest frame that is not NumPy's."""
+    frame = sys._getframe(depth)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "numpy":
+        frame = frame.f_back
+    recorder = tensor.handle.recorder
+    location, callers = recorder.place(recorder.locate(frame))
+    what = what.format(f"`{tensor.name}`" if tensor.name else "a tensor")
+    fail(
+        "ONKI111",
+        at=location,
+        label=_NO_VALUE,
+        callers=callers,
+        core=recorder.core,
+        what=what,
+        help=help,
+    )
+
+
+def _operator(symbol: str, function: str) -> Callable[[Any, Any], NoReturn]:
+    def refused(self: Any, other: object) -> NoReturn:
+        help = f"make a new tile with `nl.{function}(…)`, or write to one with an instruction of `nki.isa`"
+        _refuse(self, f"the operator `{symbol}` on {{}}", (help,))
+
+    return refused
+
+
+_ARITHMETIC = {
+    "+": ("add", "add"),
+    "-": ("sub", "subtract"),
+    "*": ("mul", "multiply"),
+    "/": ("truediv", "divide"),
+    "%": ("mod", "mod"),
+    "**": ("pow", "power"),
+    "@": ("matmul", "matmul"),
+    "&": ("and", "bitwise_and"),
+    "|": ("or", "bitwise_or"),
+    "^": ("xor", "bitwise_xor"),
+    "<<": ("lshift", "left_shift"),
+    ">>": ("rshift", "right_shift"),
+}
+_COMPARISONS = {
+    "<": ("lt", "less"),
+    "<=": ("le", "less_equal"),
+    ">": ("gt", "greater"),
+    ">=": ("ge", "greater_equal"),
+}
+for _symbol, (_name, _function) in (_ARITHMETIC | _COMPARISONS).items():
+    setattr(Valueless, f"__{_name}__", _operator(_symbol, _function))
+    if _symbol in _ARITHMETIC:
+        setattr(Valueless, f"__r{_name}__", _operator(_symbol, _function))
