@@ -80,6 +80,8 @@ VARIABLES: dict[str, str] = {
 _LAUNCH = (SIMULATOR, TARGET_OVERRIDE, NC_VERSION, DEGREE, COMPILER_FLAGS, PRECISE_FP, CACHE_LIMIT)
 """What a direct call depends on, apart from the runtime's degree, which an executable looks at itself."""
 
+_LAUNCH_KEYS = tuple(map(os.environ.encodekey, _LAUNCH))
+
 _CACHE_LIMIT_BYTES = 1 << 30
 _SIZE = re.compile(r"(\d{1,18})\s*(?:([KMGT])(?:i?B)?|B)?", re.ASCII | re.IGNORECASE)
 
@@ -343,9 +345,12 @@ def trace_switches() -> dict[str, str]:
     return {PRECISE_FP: "1" if precise_fp() else "0"}
 
 
-def launch_variables() -> tuple[str | None, ...]:
-    """Return the text of every variable that a direct call depends on: equal texts, equal settings."""
-    return tuple([os.environ.get(name) for name in _LAUNCH])
+def launch_variables() -> tuple[object, ...]:
+    """Return what every variable that a direct call depends on holds: equal tuples, equal settings."""
+    held = getattr(os.environ, "_data", None)
+    if type(held) is dict:  # CPython's: 1 µs instead of 10, which would be a fifth of a cached call
+        return tuple(map(held.get, _LAUNCH_KEYS))
+    return tuple(map(os.environ.get, _LAUNCH))
 
 
 def cache_folder() -> Path | None:

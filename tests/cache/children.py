@@ -81,14 +81,17 @@ def _fill(log: Path, seed: int) -> None:
 
 
 def kill(times: int) -> dict[str, object]:
-    """Kill processes that write entries, at random moments; then read every entry."""
+    """Kill processes that write entries, at random moments; more where few entries come about."""
     chance = random.Random(0)
-    for i in range(times):
-        child = _fork(lambda seed=i: _write(seed))
+    folder = Path(os.environ["OPENNKI_CACHE_DIR"])
+    killed = 0
+    while killed < times or (killed < 10 * times and len(list(folder.glob("*.nka"))) <= 50):
+        child = _fork(lambda seed=killed: _write(seed))
         time.sleep(chance.uniform(0.0, 0.03))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    return {"killed": times}
+        killed += 1
+    return {"killed": killed}
 
 
 def _write(seed: int) -> None:

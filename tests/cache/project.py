@@ -68,8 +68,10 @@ class Project:
     def forget(self) -> None:
         """Take the modules of this project, and of others beside it, out of the interpreter."""
         beside = str(self.folder.parent)
+        own = {path.stem for path in self.folder.iterdir()}
         for name, module in list(sys.modules.items()):
-            if str(getattr(module, "__file__", None) or "").startswith(beside):
+            file = str(getattr(module, "__file__", None) or "")
+            if file.startswith(beside) or name.partition(".")[0] in own:
                 del sys.modules[name]
         sys.path[:] = [folder for folder in sys.path if not folder.startswith(beside)]
 

@@ -303,11 +303,58 @@ def test_which_sentinel_it_is_counts() -> None:
     assert digest_of([a, b, a]) != digest_of([a, b, b])
 
 
-def test_what_a_cached_property_keeps_does_not_count() -> None:
+def test_what_a_cached_property_keeps_is_a_value_and_no_change() -> None:
     callback = Callback(1)
-    before = digest_of(callback)
+    before = digest_values(digest_of, (callback,), {})
+    assert isinstance(before, Digest)
     assert callback.kept == 5
-    assert digest_of(callback) == before
+    assert before.cells.hold()
+    assert digest_of(callback) != before.value
+
+
+def test_what_lru_cache_remembers_must_follow_from_what_holds() -> None:
+    factor = [2.0]
+
+    @functools.lru_cache
+    def helper(n: int) -> float:
+        return n * factor[0] if n < 2 else helper(n - 1)
+
+    before = digest_function(helper)
+    assert isinstance(before, Digest)
+    assert helper(3) == 2.0
+    again = digest_function(helper)
+    assert isinstance(again, Digest)
+    assert again.value == before.value
+    factor[0] = 5.0
+    found = digest_function(helper)
+    assert isinstance(found, Undigestible)
+    assert found.reason == ("kernel uses what `helper` remembers of earlier calls, by `functools.lru_cache`")
+    helper.cache_clear()
+    assert isinstance(digest_function(helper), Digest)
+
+
+def test_what_lru_cache_remembers_from_before_is_refused() -> None:
+    @functools.lru_cache
+    def helper(n: int) -> int:
+        return n
+
+    assert helper(1) == 1
+    assert isinstance(digest_function(helper), Undigestible)
+
+
+def reaches_globals() -> Any:
+    return first.__globals__["FACTOR"]
+
+
+def reaches_subclasses() -> Any:
+    return Callback.__subclasses__()
+
+
+@pytest.mark.parametrize("function", [reaches_globals, reaches_subclasses])
+def test_attributes_that_lead_anywhere(function: Callable[..., Any]) -> None:
+    found = digest_function(function)
+    assert isinstance(found, Undigestible)
+    assert found.reason.endswith("by which it may reach anything")
 
 
 FACTOR = 2.0
@@ -352,10 +399,10 @@ def reads_the_environment() -> Any:
     return os.environ["HOME"]
 
 
-def imports_nothing() -> Any:
-    import no_such_module_anywhere  # type: ignore[import-not-found]  # that is the point
+def imports_what_fails() -> Any:
+    import module_that_fails  # type: ignore[import-not-found]  # made below
 
-    return no_such_module_anywhere
+    return module_that_fails
 
 
 @pytest.mark.parametrize(
@@ -366,14 +413,62 @@ def imports_nothing() -> Any:
         (makes_text_code, "uses `builtins.eval`, which no key can answer for"),
         (reads_the_clock, "uses `datetime.datetime.now`, which no key can answer for"),
         (reads_the_environment, "uses `os.environ`, which no key can answer for"),
-        (imports_nothing, "imports `no_such_module_anywhere`, which fails (ModuleNotFoundError)"),
+        (imports_what_fails, "imports `module_that_fails`, which fails (ZeroDivisionError)"),
     ],
 )
-def test_functions_without_a_digest(function: Callable[..., Any], reason: str) -> None:
+def test_functions_without_a_digest(
+    function: Callable[..., Any], reason: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "module_that_fails.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
     found = digest_function(function)
     assert isinstance(found, Undigestible)
     assert found.reason.endswith(f"{reason}")
     assert f"function `{function.__name__}` of test_digest_values.py" in found.reason
+
+
+def test_an_import_of_nothing_may_be_caught() -> None:
+    def kernel() -> int:
+        try:
+            import no_such_module_anywhere  # type: ignore[import-not-found]  # that is the point
+        except ImportError:
+            return 1
+        return int(no_such_module_anywhere.number)
+
+    found = digest_function(kernel)
+    assert isinstance(found, Digest)
+    assert "module `no_such_module_anywhere`" in found.parts
+
+
+def test_a_package_is_not_loaded_for_its_digest() -> None:
+    def kernel() -> object:
+        import this
+
+        return this
+
+    for name in [name for name in sys.modules if name == "this"]:
+        del sys.modules[name]
+    found = digest_function(kernel)
+    assert isinstance(found, Digest)
+    assert "module `this`" in found.parts
+    assert "this" not in sys.modules
+
+
+def test_nki_is_ours_under_its_other_name() -> None:
+    def kernel() -> object:
+        import nki.language as language
+
+        return language.float32
+
+    found = digest_function(kernel)
+    assert isinstance(found, Digest)
+    assert sorted(found.parts) == [
+        "function `test_nki_is_ours_under_its_other_name.<locals>.kernel` of test_digest_values.py",
+        "kernel",
+        "module `nki.language`",
+        "module `nki`",
+        "place of function `test_nki_is_ours_under_its_other_name.<locals>.kernel` of test_digest_values.py",
+    ]
 
 
 def test_an_outer_variable_that_is_assigned() -> None:

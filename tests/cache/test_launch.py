@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -274,6 +275,50 @@ def test_a_change_in_the_process_is_seen(
     for _ in range(2):
         np.testing.assert_array_equal(kernel(x), x * factor())
     assert traces == ["kernel", "kernel"]
+
+
+def test_a_module_that_a_function_imports_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        import late_module  # type: ignore[import-not-found]  # made below
+
+        return scaled(x, late_module.FACTOR)
+
+    for factor in (2.0, 5.0):
+        module = ModuleType("late_module")
+        module.FACTOR = factor  # type: ignore[attr-defined]  # made here
+        monkeypatch.setitem(sys.modules, "late_module", module)
+        np.testing.assert_array_equal(kernel(ramp()), ramp() * factor)
+
+
+def test_the_order_of_keywords_counts(traces: list[str]) -> None:
+    @nki.jit
+    def kernel(x: Any, **factors: float) -> Any:
+        return scaled(x, next(iter(factors.values())))
+
+    np.testing.assert_array_equal(kernel(ramp(), a=2.0, b=3.0), ramp() * 2)
+    np.testing.assert_array_equal(kernel(ramp(), b=3.0, a=2.0), ramp() * 3)
+    assert traces == ["kernel", "kernel"]
+
+
+def test_an_object_that_changes_its_class() -> None:
+    class Two:
+        def get(self) -> float:
+            return 2.0
+
+    class Five:
+        def get(self) -> float:
+            return 5.0
+
+    held: Any = Two()
+
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        return scaled(x, held.get())
+
+    np.testing.assert_array_equal(kernel(ramp()), ramp() * 2)
+    held.__class__ = Five
+    np.testing.assert_array_equal(kernel(ramp()), ramp() * 5)
 
 
 def test_a_closure_cell_that_is_assigned() -> None:

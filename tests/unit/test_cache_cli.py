@@ -183,7 +183,7 @@ def test_why_says_what_cannot_be_digested(run: Run) -> None:
     assert (status, out) == (
         0,
         "kernel `clock` is traced at each call: "
-        "module `time` uses `time.time`, which no key can answer for\n",
+        "function `clock` of k.py uses `time`, which no key can answer for\n",
     )
 
 

@@ -101,7 +101,7 @@ def remember(
     code = getattr(kernel.function, "__code__", None)
     names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
     names = names[: len(args)]
-    if call is None or len(args) > len(names):
+    if call is None or traced.has_files or len(args) > len(names):
         return
     places = tuple(name if name in kwargs else names.index(name) for name in (a.name for a in arguments))
     memory.remember_call(kernel.function, call, traced.key, Recalled(ref(executable), places))

@@ -62,25 +62,28 @@ def is_made_in_python(cls: type, bases: Sequence[type] = ()) -> bool:
 
 
 def object_state(value: object) -> list[tuple[str, Any]]:
-    """Return name and value of each filled slot and attribute, without what cached properties keep."""
-    slots, held, derived = _holders(value)
+    """Return name and value of each filled slot and attribute."""
+    slots, held, _ = _holders(value)
     filled = [(name, found) for name, slot in slots.items() if (found := _filled(slot, value)) is not MISSING]
-    kept = [(name, item) for name, item in held.items() if name not in derived]
-    return [*sorted(filled, key=_first), *sorted(kept, key=_first)]
+    return [*sorted(filled, key=_first), *sorted(held.items(), key=_first)]
 
 
 def state_reader(value: object) -> Callable[[], list[Any]]:
-    """Return what reads an object's state, to see whether it has changed."""
+    """Return what reads an object's class and state, to see whether they have changed.
+
+    That a cached property keeps its value is no change: it follows from the rest.
+    """
     slots, held, derived = _holders(value)
-    return partial(_flat_state, value) if slots or derived else partial(_flat, held)
+    return partial(_flat_state, value, derived) if slots or derived else partial(_flat, value, held)
 
 
-def _flat(held: Mapping[str, Any]) -> list[Any]:
-    return [*held, *held.values()]
+def _flat(value: object, held: Mapping[str, Any]) -> list[Any]:
+    return [type(value), *held, *held.values()]
 
 
-def _flat_state(value: object) -> list[Any]:
-    return [part for pair in object_state(value) for part in pair]
+def _flat_state(value: object, derived: set[str]) -> list[Any]:
+    pairs = [pair for pair in object_state(value) if pair[0] not in derived]
+    return [type(value), *[part for pair in pairs for part in pair]]
 
 
 def _first(pair: tuple[str, Any]) -> str:

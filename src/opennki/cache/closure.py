@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from opennki.cache.digest import Digest, Undigestible, combined
-from opennki.cache.walk import Refusal, Walk
+from opennki.cache.digest import Digest, Undigestible
+from opennki.cache.walk import digest_of
 from opennki.ir.location import source_root
 
 __all__ = ["digest_function", "digest_values"]
@@ -21,7 +21,7 @@ def digest_function(function: Callable[..., Any]) -> Digest | Undigestible:
     that it reads by value, the functions and classes that these lead to, and what is installed by name and
     version. Never a path: the same files in another folder have the same digest.
     """
-    return _digest(function, [("kernel", function)])
+    return digest_of(_root_of(function), [("kernel", function)])
 
 
 def digest_values(
@@ -31,25 +31,13 @@ def digest_values(
     code = getattr(function, "__code__", None)
     names = code.co_varnames[: code.co_argcount] if isinstance(code, CodeType) else ()
     named = [(names[i] if i < len(names) else f"*{i}", value) for i, value in enumerate(args)]
-    return _digest(function, [(f"argument `{name}`", value) for name, value in (*named, *kwargs.items())])
+    labelled = [(f"argument `{name}`", value) for name, value in (*named, *kwargs.items())]
+    return digest_of(_root_of(function), labelled)
 
 
-def _digest(function: Callable[..., Any], named: Iterable[tuple[str, object]]) -> Digest | Undigestible:
+def _root_of(function: Callable[..., Any]) -> str | None:
     code = getattr(function, "__code__", None)
-    walk = Walk(_root(code.co_filename) if isinstance(code, CodeType) else None)
-    try:
-        for label, value in named:
-            with walk.at(label):
-                walk.value_part(label, value)
-        walk.finish()
-    except Refusal as refusal:
-        reason = str(refusal)
-    except RecursionError:
-        reason = f"{walk.where} nests too deep"
-    else:
-        return Digest(combined(walk.parts), walk.parts, walk.cells)
-    walk.cells.close()
-    return Undigestible(reason, walk.cells)
+    return _root(code.co_filename) if isinstance(code, CodeType) else None
 
 
 _root = lru_cache(maxsize=256)(source_root)

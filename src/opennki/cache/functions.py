@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["closed_over", "describe", "module_of"]
 
 
+_UNSEEN = {"__globals__", "__builtins__", "__subclasses__", "f_globals", "f_locals", "gi_frame"}
+"""Attributes through which code gets at names and objects that it does not name."""
+
+
 def module_of(function: FunctionType) -> object:
     """Return the name of the module whose globals a function reads; wrappers claim to be of another."""
     return function.__globals__.get("__name__") or function.__module__
@@ -26,6 +30,8 @@ def module_of(function: FunctionType) -> object:
 def describe(walk: Walk, function: FunctionType, label: str) -> None:
     """Enter the parts of a user's function."""
     facts = facts_of(function.__code__)
+    for name in sorted(facts.names & _UNSEEN):
+        walk.refuse(f"uses `{name}`, by which it may reach anything")
     if facts.assigns:
         walk.refuse(f"assigns `{facts.assigns}`, which lies outside of it")
     walk.cells.items(function, partial(_state, function), label)
@@ -68,7 +74,9 @@ def closed_over(walk: Walk, function: FunctionType) -> list[bytes]:
 
 
 def _outer_values(walk: Walk, function: FunctionType, label: str) -> Sequence[Any]:
-    cells = function.__closure__ or ()
+    cells = function.__closure__
+    if not cells:
+        return ()
     walk.cells.items(cells, partial(_contents, cells), f"an outer variable of {label}")
     return _contents(cells)
 

@@ -40,16 +40,21 @@ def key_of(
     function: Digest,
     values: Digest,
     arguments: Sequence[Argument],
+    names: Sequence[str],
     degree: int,
     target: Target,
 ) -> Key:
-    """Return the key of one trace of `kernel`, whose function and values have these digests."""
+    """Return the key of one trace of `kernel`, whose function and values have these digests.
+
+    `names` are those of keyword arguments, whose order a kernel can see.
+    """
     has_grid = kernel.degree is not None or degree > 1
     said = {
         "degree": str(degree),
         "launch grid": "one axis" if has_grid else "no axis",
         "target": target.name,
         **trace_switches(),
+        **({"names of arguments": ", ".join(names)} if names else {}),
         **{f"tensor `{argument.name}`": str(argument.spec) for argument in arguments},
     }
     parts = {name: Part(hashed(text.encode()), text) for name, text in said.items()}

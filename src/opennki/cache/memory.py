@@ -11,8 +11,9 @@ from typing import Any
 
 from opennki.cache.closure import digest_function
 from opennki.cache.digest import Digest, Undigestible
+from opennki.cache.files import Kept
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import KernelArtifact, Program
+from opennki.ir.types import Program
 
 __all__ = ["Memory"]
 
@@ -34,14 +35,14 @@ class _Function:
 
 
 class _Trace:
-    """An artifact, and what was made of it. State: `made` grows, and `bytes` with it."""
+    """What is kept, and what was made of it. State: `made` grows, and `bytes` with it."""
 
-    __slots__ = ("artifact", "bytes", "made")
+    __slots__ = ("bytes", "kept", "made")
 
-    def __init__(self, artifact: KernelArtifact) -> None:
-        self.artifact = artifact
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
         self.made: dict[Hashable, object] = {}
-        self.bytes = _INSTRUCTION_BYTES * sum(len(program.body) for program in artifact.programs)
+        self.bytes = _INSTRUCTION_BYTES * sum(len(program.body) for program in kept.artifact.programs)
 
 
 class Memory:
@@ -70,20 +71,20 @@ class Memory:
         known = self._functions.get(id(function))
         return known if known is not None and known.function() is function else None
 
-    def artifact(self, key: str) -> KernelArtifact | None:
-        """Return the artifact of a key."""
+    def trace(self, key: str) -> Kept | None:
+        """Return what is kept of a key. Whether its files have changed is another matter."""
         with self._lock:
             trace = self._traces.get(key)
             if trace is None:
                 return None
             self._traces.move_to_end(key)
-            return trace.artifact
+            return trace.kept
 
-    def keep(self, key: str, artifact: KernelArtifact) -> None:
+    def keep(self, key: str, kept: Kept) -> None:
         """Keep the artifact of a key."""
         with self._lock:
             self._drop(key)
-            trace = self._traces[key] = _Trace(artifact)
+            trace = self._traces[key] = _Trace(kept)
             self._bytes += trace.bytes
             self._make_room()
 
@@ -92,7 +93,7 @@ class Memory:
         with self._lock:
             trace = self._traces.get(key)
             if trace is not None and name not in trace.made:
-                added = sum(map(_buffer_bytes, trace.artifact.programs))
+                added = sum(map(_buffer_bytes, trace.kept.artifact.programs))
                 trace.made[name] = made
                 trace.bytes += added
                 self._bytes += added

@@ -11,9 +11,8 @@ import numpy as np
 
 from opennki.cache.cells import MISSING
 from opennki.cache.code import Read
-from opennki.cache.digest import Part
-from opennki.cache.encoding import ATOMS, hashed, record
-from opennki.cache.origin import module_file
+from opennki.cache.encoding import ATOMS, record
+from opennki.cache.origin import module_file, unloaded_package
 
 if TYPE_CHECKING:
     from opennki.cache.walk import Walk
@@ -37,6 +36,7 @@ class Namespaces:
         self._labels: dict[int, tuple[Mapping[str, Any], str]] = {}
         self._read: set[tuple[int, str]] = set()
         self._loose: dict[int, ModuleType] = {}
+        self._imported: set[str] = set()
 
     def label(self, namespace: Mapping[str, Any], otherwise: str = "") -> str:
         """Return how a namespace is called: by its file, else by `otherwise`."""
@@ -98,17 +98,12 @@ class Namespaces:
         walk.cells.name(namespace, name, value, label)
         if is_installed and type(value) not in ATOMS and not isinstance(value, ModuleType):
             walk.refuse_outside(".".join((full, *rest)))
-            if self._is_ours(module, value) or isinstance(value, np.ufunc):
-                walk.parts.setdefault(label, Part(hashed(full.encode())))
+            if isinstance(value, np.ufunc) and value.__name__ == name:  # not all say where they are from
+                walk.part(label, record(b"ufunc", full.encode()))
                 return value
         with walk.at(label):
             self._bind(namespace, name, value, label)
         return value
-
-    def _is_ours(self, module: ModuleType, value: object) -> bool:
-        """True for an object of OpenNKI in a module of OpenNKI, which its version knows by name."""
-        packages = (self._walk.package(module.__name__), self._walk.package(type(value).__module__))
-        return all(package is not None and package.is_ours for package in packages)
 
     # Modules as values ----------------------------------------------------------------------------------
 
@@ -119,13 +114,26 @@ class Namespaces:
 
     def read_import(self, level: int, name: str, namespace: Mapping[str, Any]) -> None:
         """Take in the modules that an import statement of a function loads."""
+        walk = self._walk
         for full in _full_names(level, name, namespace):
+            label = f"module `{full}`"
+            package = walk.package(full) if full in sys.modules else unloaded_package(full.partition(".")[0])
+            if package is False:  # where the function catches the error, the kernel goes on without it
+                walk.cells.name(sys.modules, full, MISSING, label)
+                walk.part(label, b"absent")
+                return
+            if package is not None:  # it is not loaded for this, and what is read of it has its version
+                walk.refuse_outside(full)
+                walk.part(label, record(b"package", package.name.encode(), package.version.encode()))
+                self._imported.add(full)
+                continue
             module = sys.modules.get(full) or self._load(full)
-            self._walk.part(f"module `{full}`", record(b"module", self._name(module)))
+            walk.cells.name(sys.modules, full, module, label)
+            walk.part(label, record(b"module", self._name(module)))
             self._loose.setdefault(id(module), module)
 
     def _load(self, full: str) -> ModuleType:
-        """Load a module as the function would. Errors: a refusal."""
+        """Load a module of the user's, as the function would. Errors: a refusal."""
         from importlib import import_module
 
         try:
@@ -136,6 +144,7 @@ class Namespaces:
     def read_loose_modules(self) -> bool:
         """Enter what is read of loose modules; True if there was anything new."""
         before = len(self._read)
+        self._walk.refuse_outside(*(f"{full}.{name}" for full in self._imported for name in self.names))
         for module in list(self._loose.values()):
             namespace = vars(module)
             names = self.names.intersection(namespace)

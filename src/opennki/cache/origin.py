@@ -7,10 +7,11 @@ import re
 import sys
 from functools import lru_cache
 from types import ModuleType
+from typing import Literal
 
 from msgspec import Struct
 
-__all__ = ["Package", "is_outside", "module_file", "package_of"]
+__all__ = ["Package", "is_outside", "module_file", "package_of", "unloaded_package"]
 
 _OURS = "opennki"
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__))
@@ -35,7 +36,7 @@ _PYTHON = Package("python", "")
 
 
 def package_of(module: str) -> Package | None:
-    """Return the installed package that a module belongs to, None for the user's own modules.
+    """Return the installed package that a loaded module belongs to, None for the user's own modules.
 
     What is installed without a version counts as the user's.
     """
@@ -45,10 +46,35 @@ def package_of(module: str) -> Package | None:
     if top in sys.builtin_module_names:
         return _PYTHON
     found = sys.modules.get(module) or sys.modules.get(top)
-    file = module_file(found) if found is not None else ""
-    if not file:
-        is_frozen = found is not None and getattr(found.__spec__, "origin", None) == "frozen"
-        return _PYTHON if is_frozen else None
+    if found is None:
+        return None
+    if found.__name__.partition(".")[0] == _OURS:  # under another name, as `nki`
+        return _OPENNKI
+    file = module_file(found)
+    if not file and getattr(found.__spec__, "origin", None) == "frozen":
+        return _PYTHON
+    return _package_at(top, file)
+
+
+def unloaded_package(top: str) -> Package | Literal[False] | None:
+    """Return the package that `import top` would load, None for a module of the user's, False for nothing.
+
+    It is looked for and not imported.
+    """
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(top)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        return False
+    if spec.origin in ("built-in", "frozen"):
+        return _PYTHON
+    return _package_at(top, os.path.abspath(spec.origin) if spec.origin else "")
+
+
+def _package_at(top: str, file: str) -> Package | None:
     site = _SITE.match(file)
     if site is None:
         return _PYTHON if file.startswith(_STANDARD + os.sep) else None
@@ -95,40 +121,39 @@ def _normal(project: str) -> str:
 
 # Outside: what a function of a package reads that is neither an argument nor its version.
 
-_OUTSIDE = {
-    *("_io", "_random", "codecs", "fcntl", "ftplib", "gc", "getpass", "glob", "http", "importlib", "io"),
-    *("linecache", "mmap", "multiprocessing", "nt", "ntpath", "numpy.random", "os", "pathlib", "platform"),
-    *("posix", "posixpath", "random", "requests", "resource", "secrets", "select", "shelve", "shutil"),
-    *("signal", "socket", "sqlite3", "subprocess", "tempfile", "time", "urllib", "uuid"),
-    *(
-        f"builtins.{name}"
-        for name in ("__import__", "breakpoint", "eval", "exec", "globals", "input", "open")
-    ),
-    *(f"datetime.date.{name}" for name in ("today",)),
-    *(f"datetime.datetime.{name}" for name in ("now", "today", "utcnow")),
-    *(f"inspect.{name}" for name in ("currentframe", "getouterframes", "stack", "trace")),
-    *(f"inspect.{name}" for name in ("getsource", "getsourcefile", "getsourcelines")),
-    *(f"numpy.{name}" for name in ("fromfile", "genfromtxt", "load", "loadtxt", "memmap")),
-    *(f"sys.{name}" for name in ("_current_frames", "_getframe", "modules", "stdin")),
-    *(f"threading.{name}" for name in ("current_thread", "get_ident", "local")),
-}
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_OUTSIDE = _words(
+    """
+    _io _random codecs fcntl ftplib gc getpass glob http importlib io linecache mmap multiprocessing nt ntpath
+    numpy.random os pathlib platform posix posixpath random requests resource secrets select shelve shutil
+    signal socket sqlite3 subprocess tempfile time urllib uuid
+    builtins.__import__ builtins.breakpoint builtins.eval builtins.exec builtins.globals builtins.input
+    builtins.open
+    datetime.date.today datetime.datetime.now datetime.datetime.today datetime.datetime.utcnow
+    inspect.currentframe inspect.getouterframes inspect.getsource inspect.getsourcefile
+    inspect.getmodule inspect.getsourcelines inspect.stack inspect.trace
+    numpy.fromfile numpy.genfromtxt numpy.load numpy.loadtxt numpy.memmap
+    sys._current_frames sys._getframe sys.modules sys.stdin
+    threading.current_thread threading.get_ident threading.local
+    """
+)
 """Modules and functions whose results no key covers: files, time, chance, environment, code made of text."""
 
-_PURE = {
-    *(
-        f"{module}.{name}"
-        for module in ("posixpath", "ntpath")
-        for name in ("basename", "commonpath", "dirname")
-    ),
-    *(
-        f"{module}.{name}"
-        for module in ("posixpath", "ntpath")
-        for name in ("isabs", "join", "normpath", "split")
-    ),
-    *(f"{module}.splitext" for module in ("posixpath", "ntpath")),
-    *("os.fspath", "posix.fspath", "nt.fspath", "pathlib.PurePath", "pathlib.PurePosixPath"),
-    *("pathlib.PureWindowsPath",),
-}
+_PURE = _words(
+    """
+    posixpath.basename posixpath.commonpath posixpath.dirname posixpath.isabs posixpath.join
+    posixpath.normpath posixpath.split posixpath.splitext
+    ntpath.basename ntpath.commonpath ntpath.dirname ntpath.isabs ntpath.join ntpath.normpath ntpath.split
+    ntpath.splitext
+    os.fspath posix.fspath nt.fspath
+    pathlib.PurePath pathlib.PurePosixPath pathlib.PureWindowsPath
+    """
+)
+"""What of these modules depends on its arguments alone."""
 
 
 def is_outside(name: str) -> bool:
@@ -137,6 +162,6 @@ def is_outside(name: str) -> bool:
     >>> is_outside("time.time"), is_outside("os.environ.get"), is_outside("posixpath.join")
     (True, True, False)
     """
-    parts = name.split(".")
+    parts = name.replace("pathlib._local.", "pathlib.").split(".")  # where Python 3.13 keeps it
     heads = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
     return not _OUTSIDE.isdisjoint(heads) and _PURE.isdisjoint(heads)

@@ -23,6 +23,7 @@ from opennki.artifact import artifact_of, pack, unpack
 from opennki.artifact.container import MAX_BYTES, MAX_MANIFEST_BYTES, Manifest
 from opennki.cache import locks
 from opennki.cache.digest import Part
+from opennki.cache.files import Files, Kept
 from opennki.cache.key import Key
 from opennki.diag import Diagnostic, OpenNkiError
 from opennki.diag.render_json import json_safe
@@ -71,6 +72,7 @@ class _Said(Struct, frozen=True):
 
     parts: dict[str, Part]
     findings: tuple[Diagnostic, ...] = ()
+    files: dict[str, str] = {}
 
 
 class Store:
@@ -99,8 +101,8 @@ class Store:
         """Return where the entry of a key lies."""
         return self.folder / f"{file_name(key.kernel)}-{key.digest}.nka"
 
-    def read(self, key: Key) -> KernelArtifact | None:
-        """Return the artifact of a key, None if there is none. Raises `Damage`, and OSError."""
+    def read(self, key: Key) -> Kept | None:
+        """Return what is kept of a key, None if that is nothing. Raises `Damage`, and OSError."""
         path = self.path(key)
         try:
             data = _read(path)
@@ -116,7 +118,7 @@ class Store:
             raise Damage("its manifest and its content disagree")
         with suppress(OSError):  # a folder that others own
             os.utime(path)
-        return replace(artifact, findings=said.findings)
+        return Kept(replace(artifact, findings=said.findings), Files(said.files))
 
     def _artifact(self, data: bytes, parts: dict[str, bytes], name: str) -> KernelArtifact:
         """Return the artifact. Where others can write, it passes the whole gate, as any file does."""
@@ -127,9 +129,11 @@ class Store:
         except OpenNkiError as problem:
             raise Damage(_reason(problem)) from None
 
-    def write(self, key: Key, artifact: KernelArtifact) -> None:
+    def write(self, key: Key, kept: Kept) -> None:
         """Write the artifact of a key, unless it alone is too large. Raises OSError."""
-        said = to_builtins(_Said(key.parts, tuple(map(_plain, artifact.findings))), order="deterministic")
+        artifact = kept.artifact
+        findings = tuple(map(_plain, artifact.findings))
+        said = to_builtins(_Said(key.parts, findings, dict(kept.files)), order="deterministic")
         manifest = {"kernel": artifact.kernel, "lnc": artifact.lnc, "target": artifact.target, "cache": said}
         if len(repr(said)) > MAX_MANIFEST_BYTES // 8:
             return

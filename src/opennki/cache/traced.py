@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from opennki.cache.closure import digest_values
 from opennki.cache.digest import Digest, Undigestible
+from opennki.cache.files import Files, Kept
 from opennki.cache.key import Key, key_of
 from opennki.cache.memory import Memory
 from opennki.cache.store import Damage, Store
 from opennki.diag import Diagnostic, Label, diagnostic
+from opennki.frontend.constant_pool import noted_files
 from opennki.frontend.kernel import Kernel
 from opennki.frontend.trace import Argument, trace_program
 from opennki.ir.location import kernel_location
@@ -40,11 +42,15 @@ class Bound(Struct, frozen=True):
 
 
 class Traced(Struct, frozen=True):
-    """An artifact, its key in memory (None if it is not kept), and what is to be said about the cache."""
+    """An artifact, its key in memory (None if it is not kept), and what is to be said about the cache.
+
+    `has_files`: it depends on files too, which are looked at in each call.
+    """
 
     artifact: KernelArtifact
     key: str | None = None
     remarks: tuple[Diagnostic, ...] = ()
+    has_files: bool = False
 
 
 class Cache:
@@ -71,9 +77,9 @@ class Cache:
         key, digests = self.key(bound)
         if isinstance(key, Undigestible):
             return Traced(bound.trace(), None, (_uncached(bound.kernel, key.reason),))
-        kept = self.memory.artifact(key.digest)
-        if kept is not None:
-            return Traced(kept, key.digest)
+        kept = self.memory.trace(key.digest)
+        if kept is not None and kept.files.hold():
+            return Traced(kept.artifact, key.digest, has_files=bool(kept.files))
         remarks: list[Diagnostic] = []
         store = self._open(limit, remarks)
         found = self._read(store, key, remarks)
@@ -83,7 +89,7 @@ class Cache:
                 if found is None:
                     return self._new(bound, key, digests, store, remarks)
         self.memory.keep(key.digest, found)
-        return Traced(found, key.digest, tuple(remarks))
+        return Traced(found.artifact, key.digest, tuple(remarks), bool(found.files))
 
     def key(self, bound: Bound) -> tuple[Key | Undigestible, tuple[Digest | Undigestible, ...]]:
         """Return the key of a call, or why it has none, and the digests that it is made of."""
@@ -94,7 +100,8 @@ class Cache:
         values = digest_values(kernel.function, bound.args, bound.kwargs)
         if isinstance(values, Undigestible):
             return values, (function, values)
-        key = key_of(kernel, function, values, bound.arguments, bound.degree, bound.target)
+        names = tuple(bound.kwargs)
+        key = key_of(kernel, function, values, bound.arguments, names, bound.degree, bound.target)
         return key, (function, values)
 
     def _new(
@@ -106,25 +113,28 @@ class Cache:
         remarks: list[Diagnostic],
     ) -> Traced:
         """Trace, and keep the artifact unless the kernel itself has changed what it depends on."""
-        artifact = bound.trace()
+        with noted_files() as noted:
+            artifact = bound.trace()
         changed = next((label for digest in digests if (label := digest.cells.changed())), None)
         if changed is not None:
             remarks.append(_uncached(bound.kernel, f"{changed} changes while it is traced"))
             return Traced(artifact, None, tuple(remarks))
-        self.memory.keep(key.digest, artifact)
+        kept = Kept(artifact, Files(noted))
+        self.memory.keep(key.digest, kept)
         if store is not None:
             try:
-                store.write(key, artifact)
+                store.write(key, kept)
             except OSError as problem:
                 self._give_up(store, problem, remarks)
-        return Traced(artifact, key.digest, tuple(remarks))
+        return Traced(artifact, key.digest, tuple(remarks), bool(noted))
 
-    def _read(self, store: Store | None, key: Key, remarks: list[Diagnostic]) -> KernelArtifact | None:
-        """Return the artifact of a key from the disk. A damaged entry is removed."""
+    def _read(self, store: Store | None, key: Key, remarks: list[Diagnostic]) -> Kept | None:
+        """Return what the disk has of a key, unless a file has changed since. A damaged entry is removed."""
         if store is None:
             return None
         try:
-            return store.read(key)
+            found = store.read(key)
+            return found if found is not None and found.files.hold() else None
         except Damage as damage:
             entry = store.path(key)
             store.remove(entry)

@@ -14,12 +14,16 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
+from operator import attrgetter
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from msgspec import Struct
 
 from opennki.cache.classes import is_made_in_python, object_state, state_reader
+from opennki.cache.digest import Digest, Undigestible
 from opennki.cache.encoding import record
 from opennki.frontend.kernel import Kernel
 
@@ -74,7 +78,7 @@ def _ordered_dict(walk: Walk, value: OrderedDict[Any, Any]) -> bytes:
 
 
 def _default_dict(walk: Walk, value: defaultdict[Any, Any]) -> bytes:
-    return record(b"default", walk.encode(value.default_factory), _items(walk, b"dict", value, _flat))
+    return _items(walk, b"default", value, lambda found: [found.default_factory, *_flat(found)])
 
 
 def _deque(walk: Walk, value: deque[Any]) -> bytes:
@@ -112,13 +116,9 @@ def _dtype(walk: Walk, dtype: np.dtype[Any]) -> bytes:
 
 
 def _partial(walk: Walk, value: functools.partial[Any]) -> bytes:
-    return record(
-        b"partial",
-        walk.encode(value.func),
-        walk.encode(value.args),
-        walk.encode(value.keywords),
-        walk.encode(value.__dict__),
-    )
+    read = attrgetter("func", "args", "keywords", "__dict__")
+    walk.cells.items(value, partial(read, value), walk.where)
+    return record(b"partial", *[walk.encode(item) for item in read(value)])
 
 
 def _method(walk: Walk, value: types.MethodType) -> bytes:
@@ -139,7 +139,14 @@ def _cached_property(walk: Walk, value: functools.cached_property[Any]) -> bytes
 
 
 def _cached_function(walk: Walk, value: Any) -> bytes:
+    """A function behind `lru_cache`. What it remembers is out of sight, so it must follow from what holds."""
     walk.cells.items(value, partial(_flat, value.__dict__), walk.where)
+    if value.cache_info().currsize == 0 and value not in _LOOKED_AT:
+        _LOOKED_AT.add(value)
+        _EMPTY_WHEN[value] = walk.digest_apart(value.__wrapped__)
+        _LOOKED_AT.discard(value)
+    elif value.cache_info().currsize and not (value in _EMPTY_WHEN and _EMPTY_WHEN[value].cells.hold()):
+        walk.refuse(f"uses what `{value.__name__}` remembers of earlier calls, by `functools.lru_cache`")
     return record(b"cached", walk.encode(value.__wrapped__), repr(value.cache_parameters()).encode())
 
 
@@ -186,6 +193,10 @@ def _pattern(walk: Walk, value: Any) -> bytes:
     return record(b"pattern", walk.encode(value.pattern), b"%d" % value.flags)
 
 
+def _path(walk: Walk, value: PurePath) -> bytes:
+    return record(b"path", walk.class_of(type(value)), str(value).encode("utf-8", "surrogatepass"))
+
+
 def _alias(walk: Walk, value: Any) -> bytes:
     """A generic type with its arguments: `list[int]`, `int | None`."""
     return record(b"alias", walk.encode(getattr(value, "__origin__", None)), walk.encode(value.__args__))
@@ -194,6 +205,12 @@ def _alias(walk: Walk, value: Any) -> bytes:
 def _namespace(walk: Walk, value: types.SimpleNamespace) -> bytes:
     return record(b"namespace", walk.encode(vars(value)))
 
+
+_EMPTY_WHEN: WeakKeyDictionary[Any, Digest | Undigestible] = WeakKeyDictionary()
+"""Functions behind `lru_cache` that were seen before they remembered anything, with their digests then."""
+
+_LOOKED_AT: WeakSet[Any] = WeakSet()
+"""Those whose digest is being made just now: a function may lead to itself."""
 
 _DESCRIPTORS: tuple[type, ...] = (
     types.MethodDescriptorType,
@@ -230,6 +247,8 @@ _BY_TYPE: dict[type, Encoder] = {
     types.GenericAlias: _alias,
     types.UnionType: _alias,
     types.SimpleNamespace: _namespace,
+    PurePosixPath: _path,
+    PureWindowsPath: _path,
     Kernel: _kernel,
     **dict.fromkeys(_DESCRIPTORS, _descriptor),
 }
@@ -247,7 +266,7 @@ _BASES: dict[type, Callable[[Any], Iterator[Any]]] = {
 }
 """Builtin types that other classes derive from, and what such an object holds of theirs."""
 
-_REDUCED = {"_collections", "_operator", "datetime", "decimal", "operator"}
+_REDUCED = {"_operator", "datetime", "decimal", "operator"}
 """Modules whose objects say by `__reduce_ex__` of what they are made."""
 
 
@@ -263,7 +282,7 @@ def _object(walk: Walk, value: object) -> bytes:
     name = _name_in_module(walk, value)
     if name:
         return record(b"named", walk.class_of(cls), name.encode())
-    if cls.__module__ in _REDUCED:
+    if cls.__module__ in _REDUCED or cls.__name__ == "_tuplegetter":  # a field of a named tuple
         return record(b"reduced", *[walk.encode(part) for part in value.__reduce_ex__(2)])
     walk.refuse(f"holds a `{cls.__module__}.{cls.__qualname__}`, whose state cannot be read")
 
@@ -273,7 +292,7 @@ def _name_in_module(walk: Walk, value: object) -> str:
     import copyreg
 
     cls = type(value)
-    if walk.package(cls.__module__) is None:
+    if walk.package(cls.__module__) is None or hasattr(cls, "__next__"):
         return ""
     reduce = copyreg.dispatch_table.get(cls, vars(cls).get("__reduce__"))
     is_compiled = isinstance(reduce, types.MethodDescriptorType)
@@ -286,8 +305,8 @@ def _name_in_module(walk: Walk, value: object) -> str:
 
 
 def _by_state(walk: Walk, value: object, bases: Sequence[type]) -> bytes:
-    read = partial(_state, value, bases) if bases else state_reader(value)
-    walk.cells.items(value, read, walk.where)
+    read = state_reader(value)
+    walk.cells.items(value, partial(_state, value, read, bases) if bases else read, walk.where)
     content = [walk.class_of(type(value))]
     for base in bases:
         items = [walk.encode(item) for item in _BASES[base](value)]
@@ -299,6 +318,5 @@ def _by_state(walk: Walk, value: object, bases: Sequence[type]) -> bytes:
     return record(b"object", *content)
 
 
-def _state(value: object, bases: Sequence[type]) -> list[Any]:
-    state = [part for pair in object_state(value) for part in pair]
-    return [*state, *[item for base in bases for item in _BASES[base](value)]]
+def _state(value: object, read: Callable[[], list[Any]], bases: Sequence[type]) -> list[Any]:
+    return [*read(), *[item for base in bases for item in _BASES[base](value)]]

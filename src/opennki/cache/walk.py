@@ -7,7 +7,7 @@ so cycles do no harm. Values are written out where they stand (`cache/values.py`
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -15,13 +15,13 @@ from typing import NoReturn
 
 from opennki.cache import classes, functions, values
 from opennki.cache.cells import MISSING, Cells
-from opennki.cache.digest import Part
+from opennki.cache.digest import Digest, Part, Undigestible, combined
 from opennki.cache.encoding import ATOMS, hashed, record
 from opennki.cache.namespaces import Namespaces
 from opennki.cache.origin import Package, is_outside, package_of
 from opennki.ir.location import shown_file
 
-__all__ = ["Refusal", "Walk"]
+__all__ = ["Walk", "digest_of"]
 
 MAX_VALUES = 200_000
 MAX_DEPTH = 100
@@ -61,6 +61,10 @@ class Walk:
             if not self.namespaces.read_loose_modules() and not self._pending:
                 break
         self.cells.close()
+
+    def digest_apart(self, function: object) -> Digest | Undigestible:
+        """Return the digest of a function alone, as a walk of its own gives it."""
+        return digest_of(self._root, [("function", function)])
 
     def refuse(self, reason: str) -> NoReturn:
         """Give up: `reason` goes on where `where` ends."""
@@ -193,6 +197,24 @@ class Walk:
         label = self.unique(f"class `{cls.__qualname__}` of {classes.file_of(cls, self.file)}")
         self._pending.append((label, partial(classes.describe, self, cls, label)))
         return self._enter(cls, record(b"node", label.encode()))
+
+
+def digest_of(root: str | None, named: Iterable[tuple[str, object]]) -> Digest | Undigestible:
+    """Return the digest of named values and all that they lead to, or why there is none."""
+    walk = Walk(root)
+    try:
+        for label, value in named:
+            with walk.at(label):
+                walk.value_part(label, value)
+        walk.finish()
+    except Refusal as refusal:
+        reason = str(refusal)
+    except RecursionError:
+        reason = f"{walk.where} nests too deep"
+    else:
+        return Digest(combined(walk.parts), walk.parts, walk.cells)
+    walk.cells.close()
+    return Undigestible(reason, walk.cells)
 
 
 def _shown(value: object) -> str:
