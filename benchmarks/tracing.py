@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.kernels import (
-    FULL,
-    count_instructions,
-    product_chained,
-    product_sliced,
-    product_whole,
-    trace_product,
-)
+from benchmarks.kernels import FULL, product_chained, product_sliced, product_whole, trace_product
 from benchmarks.measure import (
     REFERENCE,
+    Figure,
     Result,
     figure,
     in_iterations,
@@ -28,52 +22,59 @@ BUDGET_CHAIN_US = 1.0  # design: the call chain kept as interned pairs
 
 
 def run(quick: bool) -> Result:
-    """Trace a tiled matrix product of at least 100,000 instructions in three ways of writing it."""
+    """Trace a tiled matrix product of at least 100,000 instructions, and what calls through functions add."""
     repeats = FULL.repeats(1_000 if quick else 100_000)
-    rounds = 2 if quick else 9
     seconds = take_turns(
         {
             "sliced": lambda: trace_product(product_sliced, FULL, repeats),
             "whole": lambda: trace_product(product_whole, FULL, repeats),
-            "chained": lambda: trace_product(product_chained, FULL, repeats),
         },
-        rounds,
+        rounds=2 if quick else 9,
     )
-    count = count_instructions(trace_product(product_sliced, FULL, repeats))
-    times = {name: per_instruction(seconds[name], count) for name in ("sliced", "whole", "chained")}
-    more = [chained - sliced for chained, sliced in zip(times["chained"], times["sliced"], strict=True)]
-
-    def relative(name: str) -> float:
-        return in_iterations(seconds, name, count)
-
+    count = repeats * FULL.instructions
     return result(
         "Tracing a tiled matrix product",
         [
             figure(
                 "tracing, operands sliced at the call",
-                times["sliced"],
+                per_instruction(seconds["sliced"], count),
                 "µs/instruction",
                 "processor time of a trace without cache, every operand of every call a slice made there",
                 budget=BUDGET_US,
-                relative=relative("sliced"),
+                relative=in_iterations(seconds, "sliced", count),
                 relative_to=REFERENCE,
             ),
             figure(
                 "tracing, whole tiles",
-                times["whole"],
+                per_instruction(seconds["whole"], count),
                 "µs/instruction",
                 "the same product, its operands sliced once before the loops",
-                relative=relative("whole"),
+                relative=in_iterations(seconds, "whole", count),
                 relative_to=REFERENCE,
             ),
-            figure(
-                "tracing through two functions, more than without",
-                more,
-                "µs/instruction",
-                "the same product, every instruction two function calls away from the kernel: the difference",
-                budget=BUDGET_CHAIN_US,
-            ),
+            _chained(quick),
         ],
         instructions=count,
         reference_us=reference_us(seconds),
+    )
+
+
+def _chained(quick: bool) -> Figure:
+    """Return what two function calls add: a small difference, so many short rounds."""
+    repeats = FULL.repeats(1_000 if quick else 10_000)
+    count = repeats * FULL.instructions
+    seconds = take_turns(
+        {
+            "sliced": lambda: trace_product(product_sliced, FULL, repeats),
+            "chained": lambda: trace_product(product_chained, FULL, repeats),
+        },
+        rounds=2 if quick else 61,
+    )
+    times = (per_instruction(seconds[name], count) for name in ("chained", "sliced"))
+    return figure(
+        "tracing through two functions, more than without",
+        [chained - sliced for chained, sliced in zip(*times, strict=True)],
+        "µs/instruction",
+        "the same product, every instruction two function calls away from the kernel: the difference",
+        budget=BUDGET_CHAIN_US,
     )
