@@ -13,13 +13,15 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from operator import index
-from pathlib import Path
-from typing import Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, NoReturn, TypeVar
 
 from msgspec import Struct
 
 from opennki.diag import Diagnostic, Location, OpenNkiError, diagnostic, error, fail
 from opennki.targets import TARGETS, Target, find_target
+
+if TYPE_CHECKING:  # importing it costs 3 ms
+    from pathlib import Path
 
 __all__ = [
     "VARIABLES",
@@ -359,6 +361,8 @@ def cache_folder() -> Path | None:
     The platform's is XDG_CACHE_HOME where that is set, `~/Library/Caches` on macOS, LOCALAPPDATA on Windows,
     else `~/.cache`. None where the user has no home.
     """
+    from pathlib import Path
+
     own = os.environ.get(CACHE_DIR, "")
     if own.strip():
         return Path(own)

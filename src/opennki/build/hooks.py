@@ -6,10 +6,13 @@ What they lead to is imported when it is needed: a kernel that is only traced lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opennki.frontend.kernel import Kernel, register_launch
 from opennki.ir.types import KernelArtifact, register_save
+
+if TYPE_CHECKING:  # importing it costs 3 ms
+    from pathlib import Path
 
 __all__: list[str] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -26,6 +25,8 @@ def render_json(diagnostics: Iterable[Diagnostic]) -> str:
 
     Equal diagnostics give equal text. It is ASCII, so that any standard output can carry it.
     """
+    import json
+
     return json.dumps({"schema": 1, "findings": [to_dict(d) for d in diagnostics]}, indent=2, allow_nan=False)
 
 
@@ -101,6 +102,8 @@ def _composite(value: Any) -> JsonValue:
     if isinstance(value, list | tuple):
         return [json_safe(item) for item in value]
     if isinstance(value, set | frozenset):
+        import json
+
         return sorted((json_safe(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()

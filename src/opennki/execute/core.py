@@ -87,7 +87,9 @@ class CoreProgram:
                 steps.append(self._loop(item))
             else:
                 for operand in item.operands:
-                    if operand.__class__ is View:
+                    if type(operand) is View and (
+                        operand.buffer not in self.storages or operand.index is not None
+                    ):
                         self._begin_view(operand, item, steps)
                 steps.append(self._step(item))
             for number in ends.get(position, ()):

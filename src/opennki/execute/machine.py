@@ -35,6 +35,7 @@ Loaded = tuple[Any, Callable[[], Any] | None]
 """An operand: an array or number that is read every time, or a function that makes it."""
 
 _SPECIAL = ("out", "engine", "target")
+_WIDENED: dict[Load, np.dtype[Any]] = {Load.F32: np.dtype(np.float32), Load.INTEGER: np.dtype(np.int64)}
 
 
 class _Read(Struct, frozen=True):
@@ -163,18 +164,20 @@ class Machine:
     ) -> Step:
         """Return the closure that runs `instruction` on the views of its operands."""
         operands = instruction.operands
-        kinds = tuple([op.layout if op.__class__ is View else op.__class__ for op in operands])
+        kinds = tuple([op.layout if type(op) is View else type(op) for op in operands])
         key = (instruction.opcode, instruction.attrs, instruction.engine, kinds)
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._plan(instruction, attrs, layouts)
-        if plan.is_general or not self.dynamic.isdisjoint(_buffers(operands)):
+        if plan.is_general or (self.dynamic and not self.dynamic.isdisjoint(_buffers(operands))):
             return self._general_step(instruction, plan, attrs, layouts, storage_of)
         loads: list[Loaded] = []
         for read in plan.reads:
             operand = operands[read.position]
-            if isinstance(operand, View):
-                loads.append(self._load(operand, read, layouts, storage_of))
+            if type(operand) is View:
+                window = (operand.buffer, operand.offset, operand.layout, read.load, read.shaped)
+                found = self._loads.get(window)
+                loads.append(found or self._load(operand, read, layouts, storage_of))
             else:
                 loads.append((_number(operand, read.load, plan.bits), None))
         writers = [
@@ -524,11 +527,7 @@ def _number(operand: Any, load: Load, width: np.dtype[Any] | None) -> Any:
 
 def _loaded(array: Array, read: _Read, viewer: Viewer) -> Loaded:
     """An operand as array or as function that converts, or brings together, what it reads."""
-    kinds: dict[Load, np.dtype[Any]] = {
-        Load.F32: np.dtype(np.float32),
-        Load.INTEGER: np.dtype(np.int64),
-    }
-    kind = kinds.get(read.load, array.dtype)
+    kind = _WIDENED.get(read.load, array.dtype)
     if not read.shaped and not viewer.is_matrix:
         rows = array.shape[0] if viewer.layout.space.is_on_chip else 1
         return None, lambda: array.reshape(rows, -1).astype(kind)

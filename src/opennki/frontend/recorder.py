@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -96,10 +95,12 @@ class TraceRecorder:
         self.root = root
         self.grid_axes = grid_axes
         self.plans: list[dict[Any, tuple[int, int]]] = [{} for _ in OPCODES]
-        self.locations: dict[tuple[CodeType, int], int] = {}
+        # Code objects hash slowly, so their ids stand in for them; `_kept` keeps each of them alive.
+        self.locations: dict[tuple[int, int], int] = {}
         self.body: list[Instruction | Loop] = []
         self.append: Callable[[Instruction], object] = self.body.append
-        self.handles: weakref.WeakValueDictionary[int, BufferHandle] = weakref.WeakValueDictionary()
+        self.allocations: dict[tuple[bytes, object], TileLayout] = {}
+        self._sites: dict[int, tuple[str, str]] = {}
         self.buffers: list[Buffer] = []
         self.findings: list[Diagnostic] = []
         self.constants = ConstantPool()
@@ -110,7 +111,8 @@ class TraceRecorder:
         self._attributes: dict[str, int] = {}
         self.attribute_values: list[tuple[AttrValue, ...]] = []
         self._nodes: dict[tuple[int, CodeType, int], int] = {}
-        self._chains: dict[tuple[Any, ...], int] = {}
+        self._chains: dict[tuple[int, ...], int] = {}
+        self._kept: list[list[Any]] = []
         self._places: list[tuple[CodeType, int, int]] = []
         self._resolved: dict[int, Location] = {}
         self._named: dict[str, int] = {}
@@ -129,24 +131,32 @@ class TraceRecorder:
 
     def locate(self, frame: FrameType) -> int:
         """Return the number of the user's place that led to `frame`; package frames are passed over."""
+        key: list[int] = []
+        current: FrameType | None = frame
+        while current is not None:
+            code = current.f_code
+            if code is _DRIVER:
+                break
+            key += (id(code), current.f_lasti)
+            current = current.f_back
+        found = self._chains.get(tuple(key))
+        return self._first_located(frame, tuple(key)) if found is None else found
+
+    def _first_located(self, frame: FrameType, key: tuple[int, ...]) -> int:
+        """Remember a chain of calls that was not seen before."""
+        codes: list[CodeType] = []
         chain: list[Any] = []
         current: FrameType | None = frame
-        direct = True
         while current is not None and current.f_code is not _DRIVER:
             code = current.f_code
-            if code.co_filename.startswith(_PACKAGE):
-                direct = False
-            else:
-                chain.append(code)
-                chain.append(current.f_lasti)
+            codes.append(code)
+            if not code.co_filename.startswith(_PACKAGE):
+                chain += (code, current.f_lasti)
             current = current.f_back
-        key = tuple(chain)
-        found = self._chains.get(key)
-        if found is None:
-            found = self._intern_chain(chain)
-            self._chains[key] = found
-        if direct and len(chain) == 2:
-            self.locations[chain[0], chain[1]] = found
+        self._kept.append(codes)
+        found = self._chains[key] = self._intern_chain(chain)
+        if len(key) == len(chain) == 2:
+            self.locations[key[0], key[1]] = found
         return found
 
     def _intern_chain(self, chain: list[Any]) -> int:
@@ -244,7 +254,7 @@ class TraceRecorder:
         key: str | None = None,
     ) -> BufferHandle:
         """Enter a checked allocation into the table and return its handle."""
-        location = self.locate(frame) if frame is not None else -1
+        location = self._located(frame)
         shown = name
         if key is None:
             if name:
@@ -253,12 +263,9 @@ class TraceRecorder:
                 self._claim(name, location)
                 key = name
             else:
-                place = self._location(location)
-                line = f"{place.file}:{place.line}"
+                line, shown = self._sites.get(location) or self._site(location)
                 count = self._counts[line] = self._counts.get(line, -1) + 1
                 key = f"{line}#{count}"
-                assigned = _ASSIGNED.search(place.text[: place.column])
-                shown = assigned.group(1) if assigned else ""
         buffer = Buffer(
             id=len(self.buffers),
             name=shown,
@@ -273,9 +280,22 @@ class TraceRecorder:
         )
         self.buffers.append(buffer)
         handle = BufferHandle(self, buffer, bool(name))
-        self.handles[buffer.id] = handle
         self.enter(handle)
         return handle
+
+    def _located(self, frame: FrameType | None) -> int:
+        if frame is None:
+            return -1
+        found = self.locations.get((id(frame.f_code), frame.f_lasti))
+        return self.locate(frame) if found is None else found
+
+    def _site(self, location: int) -> tuple[str, str]:
+        """Return file and line of an allocation, and the variable that it is assigned to."""
+        place = self._location(location)
+        assigned = _ASSIGNED.search(place.text[: place.column])
+        found = (f"{place.file}:{place.line}", assigned.group(1) if assigned else "")
+        self._sites[location] = found
+        return found
 
     def enter(self, handle: BufferHandle) -> None:
         """Take notice of a new buffer. A simulation gives it storage here."""

@@ -6,6 +6,7 @@ of keeping it. Cores take turns that change only where they meet, so results rep
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -93,11 +94,13 @@ class EagerRecorder(TraceRecorder):
         self.arenas: dict[Space, Arena] = {}
         self.append = self._run
         self.closed_loops: set[int] = set()
+        self.handles: weakref.WeakValueDictionary[int, BufferHandle] = weakref.WeakValueDictionary()
         self._decoded: dict[tuple[int, int], dict[str, Any]] = {}
 
     def enter(self, handle: BufferHandle) -> None:
         """Give a new buffer its storage, unwritten."""
         buffer = handle.buffer
+        self.handles[buffer.id] = handle
         if buffer.space is Space.shared_hbm:
             handle.storage = self.launch.storage(buffer, self.constants.data(buffer.key))
         elif buffer.address is not None:

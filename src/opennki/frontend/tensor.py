@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NoReturn
 
+from msgspec import Struct, msgpack
+
 from opennki.frontend.indexing import SELECT, indexed, pad
 from opennki.frontend.recorder import BufferHandle, row_bytes
 from opennki.frontend.refuse import not_yet, refuse, say_offset
@@ -43,21 +45,21 @@ from opennki.isa.layout import TileLayout
 
 __all__ = ["NkiTensor"]
 
+_REMEMBERED = 1 << 14  # keys of one layout; a kernel that slices it in more ways starts again
+_encode = msgpack.Encoder().encode
 
-class NkiTensor(Valueless):
+
+class NkiTensor(Valueless, Struct, eq=False, gc=False):
     """A tensor in SBUF, PSUM or HBM, or a view of one; views share storage and copy nothing.
 
     On-chip tensors keep the partition axis first; most view methods leave it alone. Source:
     nki/api/nki/language/__init__.py:109.
     """
 
-    __slots__ = ("access", "handle", "holds", "layout")
-
-    def __init__(self, handle: BufferHandle, layout: TileLayout, access: View, holds: object = None) -> None:
-        self.handle = handle
-        self.layout = layout
-        self.access = access
-        self.holds = holds  # the tile of a run-time index, which must live as long as this view
+    handle: BufferHandle
+    layout: TileLayout
+    access: View
+    holds: object = None  # the tile of a run-time index, which must live as long as this view
 
     # Facts ----------------------------------------------------------------------------------------------
 
@@ -127,12 +129,34 @@ class NkiTensor(Valueless):
 
     # Indexing -------------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> NkiTensor:  # noqa: C901  # the hot path of tracing, kept in one piece
+    def __getitem__(self, key: Any) -> NkiTensor:
         """Return a view: integers, slices with steps, `...`, negative indices and `nl.ds`, as NumPy has them.
 
         On chip an integer on axis 0 keeps the axis with size 1 and the result has at least two axes; in HBM
         it removes the axis, down to one. A range outside of its axis is an error (ONKI208), never clamped.
         """
+        layout = self.layout
+        if type(key) is not tuple:
+            key = (key,)
+        try:  # the usual case: this key was seen before. Its bytes tell 1 from True and 1.0
+            code = _encode([(i.start, i.stop, i.step) if type(i) is slice else i for i in key])
+        except (TypeError, ValueError, OverflowError):
+            return self._sliced(key, sys._getframe(1))
+        found = layout.slices.get(code) if self.access.index is None else None
+        if found is None:
+            made = self._sliced(key, sys._getframe(1))
+            is_plain = self.access.index is None and made.access.index is None
+            if is_plain and all(type(i) is int or type(i) is slice for i in key):
+                if len(layout.slices) == _REMEMBERED:
+                    layout.slices.clear()
+                layout.slices[code] = (made.access.offset - self.access.offset, made.layout)
+            return made
+        moved, child = found
+        view = self.access
+        return NkiTensor(self.handle, child, View(view.buffer, view.offset + moved, child.id))
+
+    def _sliced(self, key: tuple[Any, ...], frame: Any) -> NkiTensor:  # noqa: C901  # kept in one piece: hot
+        """Return the view of a key that was not seen before."""
         layout = self.layout
         shape = layout.shape
         strides = layout.strides
@@ -140,10 +164,8 @@ class NkiTensor(Valueless):
         start = 0
         signature = []
         axis = 0
-        if key.__class__ is not tuple:
-            key = (key,)
         if len(key) > len(shape) or self.access.index is not None:
-            return self._index(key, sys._getframe(1))
+            return self._index(key, frame)
         for item in key:
             count = shape[axis]
             if item.__class__ is slice and item.step is None:
@@ -154,7 +176,7 @@ class NkiTensor(Valueless):
                 if high is None:
                     high = count
                 if low.__class__ is not int or high.__class__ is not int or not 0 <= low < high <= count:
-                    return self._index(key, sys._getframe(1))
+                    return self._index(key, frame)
                 offset += low * strides[axis]
                 signature.append(high - low)
             elif item.__class__ is int and 0 <= item < count:
@@ -162,13 +184,14 @@ class NkiTensor(Valueless):
                 offset += item * strides[axis]
                 signature.append(SELECT)
             else:
-                return self._index(key, sys._getframe(1))
+                return self._index(key, frame)
             if axis == 0:
                 start = low
             axis += 1  # noqa: SIM113  # `enumerate` costs more than this line
         handle = self.handle
         if layout.is_on_chip:
-            bank = offset % layout.pitch if layout.space is Space.psum else 0
+            moved = offset - self.access.offset
+            bank = moved % layout.pitch if layout.space is Space.psum else 0
             child_key: Any = (start, bank, *signature)
         else:
             child_key = tuple(signature)

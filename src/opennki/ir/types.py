@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from opennki.diag import Diagnostic, Location
+
+if TYPE_CHECKING:  # importing it costs 3 ms
+    from pathlib import Path
 
 __all__ = [
     "AttrValue",
@@ -305,6 +307,8 @@ class KernelArtifact(Struct, frozen=True):
             from opennki.diag import InternalError
 
             raise InternalError("the artifact layer has not registered `save`")
+        from pathlib import Path
+
         return _save[0](self, Path(path))
 
     def __repr__(self) -> str:

@@ -38,7 +38,7 @@ def {name}({parameters}):
     if plan is None:  # outside of the handler, so that an error has no context of ours
         plan, operands = first_time(ROW, recorder, ({names},), getframe(1))
     frame = getframe(1)
-    location = recorder.locations.get((frame.f_code, frame.f_lasti))
+    location = recorder.locations.get((id(frame.f_code), frame.f_lasti))
     if location is None:
         location = recorder.locate(frame)
     instruction = Instruction({opcode}, operands, plan[0], plan[1], location, (), {given_name})

@@ -14,8 +14,8 @@ __all__ = ["FROZEN_REGISTER", "REGISTER", "SCALARS", "RegisterLayout", "Tile", "
 class TileLayout:
     """A layout of one trace. Identity is the key: a recorder makes each distinct layout once.
 
-    State: `children` remembers the layouts that slicing this one has given, so that a slice in a loop costs
-    one look-up.
+    State: `children` remembers the layouts that slicing this one has given, and `slices` what each key gave
+    (how far it moves the start, and the layout), so that a slice in a loop costs one look-up.
     """
 
     __slots__ = (
@@ -29,6 +29,7 @@ class TileLayout:
         "pitch",
         "record",
         "shape",
+        "slices",
         "space",
         "strides",
     )
@@ -46,6 +47,7 @@ class TileLayout:
         self.free_elements: int = prod(self.shape[1:]) if self.is_on_chip else prod(self.shape)
         self.pitch = pitch
         self.children: dict[object, TileLayout] = {}
+        self.slices: dict[bytes, tuple[int, TileLayout]] = {}
 
     @property
     def elements(self) -> int:

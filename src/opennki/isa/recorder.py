@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from opennki.diag import Diagnostic, Label, Location
 from opennki.ir.types import AttrValue, Instruction
@@ -20,7 +22,7 @@ class Recorder(Protocol):
     degree: int
     target: Target
     plans: list[dict[Any, tuple[int, int]]]
-    locations: dict[tuple[CodeType, int], int]
+    locations: dict[tuple[int, int], int]  # by the id of a code object, which hashes slowly itself
 
     def append(self, instruction: Instruction, /) -> object:
         """Take the instruction: record it, or run it."""
@@ -58,14 +60,11 @@ class Recorder(Protocol):
 CURRENT: ContextVar[Recorder | None] = ContextVar("opennki.recorder", default=None)
 
 
-class NkiInstruction:
+class NkiInstruction(Struct, eq=False, gc=False):
     """Handle of a traced instruction, returned by every function of `nki.isa`."""
 
-    __slots__ = ("_instruction", "_recorder")
-
-    def __init__(self, instruction: Instruction, recorder: Recorder) -> None:
-        self._instruction = instruction
-        self._recorder = recorder
+    _instruction: Instruction
+    _recorder: Recorder
 
     def depends_on(self, *producers: NkiInstruction) -> NkiInstruction:
         """Make this instruction run after each of `producers`; returns itself, so calls chain.
