@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -311,12 +312,42 @@ def test_a_full_disk(tmp_path: Path) -> None:
     )
     folder = tmp_path / "full"
     assert limited("RLIMIT_FSIZE", script, folder).splitlines() == [
-        "[('ONKI508', 'file too large')]",
+        "[('ONKI508', 'nothing can be written there (file too large)')]",
         "True",
     ]
     names = sorted(path.name for path in (folder / "traces").iterdir())
     assert [name for name in names if name.endswith((".tmp", ".lock"))] == []
     assert [name for name in names if name.endswith(".nka")] == names[-1:]  # of the check, before the limit
+
+
+def test_a_folder_that_can_only_be_read(
+    store: Store, traces: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entries are used; what is new is traced, which is said once."""
+    first = traced()
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("opennki.cache.store._write", refuse)
+    (store.folder / ".swept").unlink()
+    CACHE.forget()
+    new = opennki.trace(halve, "float32[128,18]", lnc=1)
+    (finding,) = new.findings
+    assert finding.message == (
+        f"the cache folder `{store.folder.parent}` cannot be used: "
+        "nothing can be written there (read-only file system)"
+    )
+    assert codes(opennki.trace(halve, "float32[128,20]", lnc=1)) == []
+    assert opennki.trace(halve, "float32[128,16]", lnc=1) == first
+    assert len(traces) == 3
+
+
+def test_a_folder_that_is_removed_is_made_again(store: Store) -> None:
+    traced()
+    shutil.rmtree(store.folder.parent)
+    assert codes(opennki.trace(halve, "float32[128,18]", lnc=1)) == []
+    assert len(store.entries()) == 1
 
 
 def test_two_checkouts_share_entries(project: MakeProject, store: Store, traces: list[str]) -> None:

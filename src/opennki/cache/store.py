@@ -76,11 +76,15 @@ class _Said(Struct, frozen=True):
 
 
 class Store:
-    """A cache folder. State: the keys that this process traces, and how much it wrote since it made room."""
+    """A cache folder. State: the keys that this process traces, how much it wrote since it made room.
+
+    `is_writable` is False once writing has failed; what is there can still be read.
+    """
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = Path(os.path.abspath(folder), _FOLDER)
         self.limit = limit
+        self.is_writable = True
         self._tracing: set[tuple[str, int]] = set()
         self._written = -1
 
@@ -89,11 +93,13 @@ class Store:
         try:
             swept = os.stat(self.folder / _SWEPT).st_mtime
         except FileNotFoundError:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            _write(self.folder / "CACHEDIR.TAG", _TAG)
             swept = 0.0
+            if not os.path.isdir(self.folder):
+                os.makedirs(self.folder, mode=0o700, exist_ok=True)
+                _write(self.folder / "CACHEDIR.TAG", _TAG)
         if abs(time.time() - swept) > LEFTOVER_AGE_S:
-            self.sweep()
+            with suppress(OSError):  # a folder that can only be read
+                self.sweep()
 
     # Reading and writing --------------------------------------------------------------------------------
 
@@ -131,6 +137,8 @@ class Store:
 
     def write(self, key: Key, kept: Kept) -> None:
         """Write the artifact of a key, unless it alone is too large. Raises OSError."""
+        if not self.is_writable:
+            return
         artifact = kept.artifact
         findings = tuple(map(_plain, artifact.findings))
         said = to_builtins(_Said(key.parts, findings, dict(kept.files)), order="deterministic")
@@ -140,6 +148,7 @@ class Store:
         data = pack("nka", manifest, encode_artifact(artifact))
         if len(data) > min(self.limit, MAX_BYTES):
             return
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)  # someone may have removed it
         _write(self.path(key), data)
         if self._written < 0 or self._written + len(data) > self.limit // 32:
             self.sweep()
@@ -160,7 +169,7 @@ class Store:
         It waits while another one does; then the entry may be there. Without locks the body just runs.
         """
         mine = (key.digest, threading.get_ident())
-        if mine in self._tracing:  # a kernel that traces itself would wait for itself
+        if mine in self._tracing or not self.is_writable:  # a kernel that traces itself would wait for itself
             yield
             return
         lock = self.folder / f".{key.digest}.lock"

@@ -125,7 +125,9 @@ class Cache:
             try:
                 store.write(key, kept)
             except OSError as problem:
-                self._give_up(store, problem, remarks)
+                store.is_writable = False
+                reason = f"nothing can be written there ({_reason(problem)})"
+                remarks.append(diagnostic("ONKI508", folder=str(store.folder.parent), reason=reason))
         return Traced(artifact, key.digest, tuple(remarks), bool(noted))
 
     def _read(self, store: Store | None, key: Key, remarks: list[Diagnostic]) -> Kept | None:
@@ -166,8 +168,11 @@ class Cache:
         for name, known in self._stores.items():
             if known is store:
                 self._stores[name] = None
-                reason = (problem.strerror or str(problem)).lower()
-                remarks.append(diagnostic("ONKI508", folder=name[0], reason=reason))
+                remarks.append(diagnostic("ONKI508", folder=name[0], reason=_reason(problem)))
+
+
+def _reason(problem: OSError) -> str:
+    return (problem.strerror or str(problem)).lower()
 
 
 def _uncached(kernel: Kernel, reason: str) -> Diagnostic:
