@@ -144,13 +144,14 @@ class Namespaces:
     def read_loose_modules(self) -> bool:
         """Enter what is read of loose modules; True if there was anything new."""
         before = len(self._read)
-        self._walk.refuse_outside(*(f"{full}.{name}" for full in self._imported for name in self.names))
+        names = sorted(self.names)
+        self._walk.refuse_outside(*(f"{full}.{name}" for full in sorted(self._imported) for name in names))
         for module in list(self._loose.values()):
             namespace = vars(module)
-            names = self.names.intersection(namespace)
+            read = self.names.intersection(namespace)
             if self.names & _DYNAMIC and self._walk.package(module.__name__) is None:
-                names = {name for name in namespace if not name.startswith("__")}
-            for name in sorted(names):
+                read = {name for name in namespace if not name.startswith("__")}
+            for name in sorted(read):
                 if (id(namespace), name) not in self._read:
                     with self._walk.at(f"module `{module.__name__}`"):
                         self._follow(self._attribute(module, name), ())

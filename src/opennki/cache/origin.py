@@ -69,6 +69,8 @@ def unloaded_package(top: str) -> Package | Literal[False] | None:
         spec = None
     if spec is None:
         return False
+    if type(spec.loader).__module__.partition(".")[0] == _OURS:  # under another name, as `nki`
+        return _OPENNKI
     if spec.origin in ("built-in", "frozen"):
         return _PYTHON
     return _package_at(top, os.path.abspath(spec.origin) if spec.origin else "")

@@ -39,7 +39,7 @@ def allocate(
     """
     recorder = current(called)
     remembered: Any = None
-    if address is None and not name:
+    if address is None and name in ("", None) and type(shape) in (tuple, list) and type(dtype) is str:
         try:  # the usual case: a tile like this one was allocated before. Bytes tell 1 from True and 1.0
             remembered = (_encode((shape, dtype)), buffer)
             layout = recorder.allocations.get(remembered)

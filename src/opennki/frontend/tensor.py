@@ -47,6 +47,7 @@ __all__ = ["NkiTensor"]
 
 _REMEMBERED = 1 << 14  # keys of one layout; a kernel that slices it in more ways starts again
 _encode = msgpack.Encoder().encode
+_FOREIGN = object()  # has no bytes: a key with anything but ints and slices takes the long way
 
 
 class NkiTensor(Valueless, Struct, eq=False, gc=False):
@@ -139,14 +140,18 @@ class NkiTensor(Valueless, Struct, eq=False, gc=False):
         if type(key) is not tuple:
             key = (key,)
         try:  # the usual case: this key was seen before. Its bytes tell 1 from True and 1.0
-            code = _encode([(i.start, i.stop, i.step) if type(i) is slice else i for i in key])
+            code = _encode(
+                [
+                    (i.start, i.stop, i.step) if type(i) is slice else i if type(i) is int else _FOREIGN
+                    for i in key
+                ]
+            )
         except (TypeError, ValueError, OverflowError):
             return self._sliced(key, sys._getframe(1))
         found = layout.slices.get(code) if self.access.index is None else None
         if found is None:
             made = self._sliced(key, sys._getframe(1))
-            is_plain = self.access.index is None and made.access.index is None
-            if is_plain and all(type(i) is int or type(i) is slice for i in key):
+            if self.access.index is None:
                 if len(layout.slices) == _REMEMBERED:
                     layout.slices.clear()
                 layout.slices[code] = (made.access.offset - self.access.offset, made.layout)
