@@ -120,6 +120,18 @@ def test_what_cannot_be_in_a_kernel(body: Callable[[Any], object], code: str, wo
         assert found.location.file.endswith("test_language.py")
 
 
+def test_the_fix_for_an_operator_can_be_pasted() -> None:
+    fixes = {
+        lambda a: a + 1: "`nl.add(a, 1)`",
+        lambda a: 2.0 - a: "`nl.subtract(2.0, a)`",
+        lambda a: a @ nl.load(a): "`nl.matmul(a, …)`",
+    }
+    for body, call in fixes.items():
+        with pytest.raises(OpenNkiError) as caught:
+            nki.simulate(nki.jit(body))(SMALL)
+        assert call in caught.value.diagnostics[0].help[0]
+
+
 def test_tensors_are_equal_to_themselves_only() -> None:
     @nki.jit
     def kernel(a: Any) -> Any:

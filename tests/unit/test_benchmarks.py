@@ -37,6 +37,7 @@ BUDGETS = {
     "execution": {10.0, 6.0},
     "growth": {0.05},
     "simulation": set(),
+    "cache": {50.0, 5.0},
 }
 
 

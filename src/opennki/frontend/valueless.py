@@ -60,12 +60,21 @@ def _refuse(tensor: Any, what: str, help: tuple[str, ...], depth: int = 2) -> No
     )
 
 
-def _operator(symbol: str, function: str) -> Callable[[Any, Any], NoReturn]:
+def _operator(symbol: str, function: str, *, reflected: bool = False) -> Callable[[Any, Any], NoReturn]:
     def refused(self: Any, other: object) -> NoReturn:
-        help = f"make a new tile with `nl.{function}(…)`, or write to one with an instruction of `nki.isa`"
+        operands = [_spelled(self), _spelled(other)]
+        call = f"nl.{function}({', '.join(reversed(operands) if reflected else operands)})"
+        help = f"make a new tile with `{call}`, or write to one with an instruction of `nki.isa`"
         _refuse(self, f"the operator `{symbol}` on {{}}", (help,))
 
     return refused
+
+
+def _spelled(value: Any) -> str:
+    """An operand as a fix writes it."""
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return (isinstance(value, Valueless) and getattr(value, "name", "")) or "…"
 
 
 _ARITHMETIC = {
@@ -91,4 +100,4 @@ _COMPARISONS = {
 for _symbol, (_name, _function) in (_ARITHMETIC | _COMPARISONS).items():
     setattr(Valueless, f"__{_name}__", _operator(_symbol, _function))
     if _symbol in _ARITHMETIC:
-        setattr(Valueless, f"__r{_name}__", _operator(_symbol, _function))
+        setattr(Valueless, f"__r{_name}__", _operator(_symbol, _function, reflected=True))

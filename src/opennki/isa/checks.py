@@ -115,6 +115,7 @@ def dtype_among(
     allowed: Callable[[Call], tuple[str, ...]] | tuple[str, ...],
     *,
     only_if: Callable[[Call], bool] | None = None,
+    help: str = "allocate `{role}` as {allowed}",
 ) -> Check:
     """An operand's dtype is one of a list."""
 
@@ -130,7 +131,7 @@ def dtype_among(
         rule_id,
         "`{instruction}` needs `{role}` in {allowed} on {target}, got {dtype}",
         test,
-        help="allocate `{role}` as {allowed}",
+        help=help,
     )
 
 

@@ -230,6 +230,10 @@ def _coerce_engine(row: Row, given: dict[str, Any], reporter: _Reporter) -> Engi
     return Engine(engine)
 
 
+_OPERANDS = ("role", "a", "b", "like")
+"""What checks call the operands that their numbers are about."""
+
+
 class _Reporter:
     """Turns a violated check into the diagnostic of this call. State: the call as the kernel wrote it."""
 
@@ -260,6 +264,15 @@ class _Reporter:
             if allocated is not None and allocated not in labels:
                 labels.append(allocated)
         return fields, notes, labels
+
+    def _called(self, numbers: Mapping[str, object]) -> dict[str, str]:
+        """What a fix calls the operands of `numbers`: the kernel's own names, where they differ."""
+        tiles = self._tiles()
+        names = {role: tile.name for role, tile in tiles.items() if tile.name}
+        if len(set(names.values())) < len(tiles):
+            return {}
+        spoken = {key: str(numbers[key]) for key in _OPERANDS if key in numbers}
+        return {key: names[role] for key, role in spoken.items() if role in names}
 
     def check_owner(self, role: str, tile: Any) -> None:
         """Raise ONKI109 for a tile of another launch or another core."""
@@ -324,7 +337,7 @@ class _Reporter:
             others=labels[:2],
             callers=callers,
             notes=notes,
-            help=(check.help.format(**{**fields, **numbers}),) if check.help else (),
+            help=(check.help.format(**{**fields, **numbers, **self._called(numbers)}),) if check.help else (),
             rule=str(numbers.get("rule") or check.rule),
             core=self.recorder.core,
             says=says,

@@ -10,12 +10,13 @@ import numpy as np
 from opennki.ir.dtypes import DTypeInfo
 from opennki.ir.types import Engine
 from opennki.isa.attributes import Op
-from opennki.isa.checks import Numbers, rule
+from opennki.isa.checks import Numbers, dtype_among, rule
 from opennki.isa.cost import Cost, cycles
 from opennki.isa.define import (
     HBM,
     SBUF,
     Call,
+    Check,
     Load,
     instruction,
     reads,
@@ -34,52 +35,38 @@ _MEMORY = HBM | SBUF
 _WORDS = ("int32", "int64")
 
 
-def _not_one(role: str) -> Any:
+def _one_element(rule_id: str, role: str) -> Check:
     def test(call: Call) -> Numbers:
         layout = call.tile(role)
         return None if layout.elements == 1 else {"got": list(layout.shape), "role": role}
 
-    return test
-
-
-def _one_element(rule_id: str, role: str) -> Any:
     return rule(
         "ONKI205",
         rule_id,
         "`{instruction}` needs one element for `{role}`, got {got}",
-        _not_one(role),
+        test,
         help="slice one element: `{role}[0:1, 0:1]`",
     )
 
 
-def _too_wide(role: str) -> Any:
+def _narrow(rule_id: str, role: str) -> Check:
     def test(call: Call) -> Numbers:
         layout = call.tile(role)
-        return (
-            {"dtype": layout.dtype, "role": role}
-            if layout.info.bytes > 4 or layout.info.kind == "packed"
-            else None
-        )
+        is_wide = layout.info.bytes > 4 or layout.info.kind == "packed"
+        return {"dtype": layout.dtype, "role": role} if is_wide else None
 
-    return test
-
-
-def _narrow(rule_id: str, role: str) -> Any:
     return rule(
         "ONKI202",
         rule_id,
         "`{instruction}` moves up to 32 bits, `{role}` is {dtype}",
-        _too_wide(role),
+        test,
         help="use an int32 tensor, or `nisa.scalar_load` and `nisa.scalar_store` for int64",
     )
 
 
-def _no_word(role: str) -> Any:
-    def test(call: Call) -> Numbers:
-        dtype = call.tile(role).dtype
-        return None if dtype in _WORDS else {"dtype": dtype, "role": role}
-
-    return test
+def _word(rule_id: str, role: str) -> Check:
+    help = "use an int32 or int64 tensor; look at an unsigned one through `.view(nl.int32)`"
+    return dtype_among(rule_id, role, _WORDS, help=help)
 
 
 def _no_register_value(call: Call) -> Numbers:
@@ -257,16 +244,6 @@ def _other_width(call: Call) -> Numbers:
     return None
 
 
-def _word_rule(rule_id: str, role: str) -> Any:
-    return rule(
-        "ONKI202",
-        rule_id,
-        "`{instruction}` needs int32 or int64 for `{role}`, got {dtype}",
-        _no_word(role),
-        help="use an int32 or int64 tensor; look at an unsigned one through `.view(nl.int32)`",
-    )
-
-
 @instruction(
     engines=(Engine.sync,),
     public=False,
@@ -274,7 +251,7 @@ def _word_rule(rule_id: str, role: str) -> Any:
     dst=writes_register(),
     src=reads(_MEMORY, load=Load.RAW, shaped=True),
     any_partition=True,
-    checks=(_one_element("SCALAR_LOAD-01", "src"), _word_rule("SCALAR_LOAD-02", "src")),
+    checks=(_one_element("SCALAR_LOAD-01", "src"), _word("SCALAR_LOAD-02", "src")),
     source="nki.isa.scalar_load, SDK 2.33",
 )
 def scalar_read(dst: Tile, src: Tile) -> None:
@@ -313,7 +290,7 @@ def _scalar_read_rejects(t: Sampler) -> Rejects:
     any_partition=True,
     checks=(
         _one_element("SCALAR_STORE-01", "dst"),
-        _word_rule("SCALAR_STORE-02", "dst"),
+        _word("SCALAR_STORE-02", "dst"),
         rule(
             "ONKI202",
             "SCALAR_STORE-03",
