@@ -74,7 +74,8 @@ def _spelled(value: Any) -> str:
     """An operand as a fix writes it."""
     if isinstance(value, (int, float)):
         return repr(value)
-    return (isinstance(value, Valueless) and getattr(value, "name", "")) or "…"
+    name: str = getattr(value, "name", "") if isinstance(value, Valueless) else ""
+    return name or "…"
 
 
 _ARITHMETIC = {
