@@ -18,23 +18,14 @@ from tests.rows.case_kernel import inputs_of, kernel_of, named  # noqa: E402
 from tests.rows.cases import Case, Illegal, illegal_calls, legal_cases  # noqa: E402
 from tests.rows.conversions import bits_of  # noqa: E402
 from tests.rows.oracle_calls import disagreement, evaluate  # noqa: E402
-from tests.rows.pending import reason  # noqa: E402
 
-
-def expected(name: str, *values: Any) -> Any:
-    """Return a parameter set with its id, marked where the disagreement is known."""
-    why = reason(name)
-    marks = () if why is None else pytest.mark.xfail(strict=True, reason=why)
-    return pytest.param(*values, id=name, marks=marks)
-
-
-LEGAL = [expected(case.id, case) for case in legal_cases()]
-ILLEGAL = [expected(illegal.case.id, illegal) for illegal in illegal_calls()]
+LEGAL = [pytest.param(case, id=case.id) for case in legal_cases()]
+ILLEGAL = [pytest.param(illegal, id=illegal.case.id) for illegal in illegal_calls()]
 BARRIERS = [
-    expected("core_barrier-gen2", "trn1", (0, 1), False, "CORE_BARRIER-01"),
-    expected("core_barrier-one-core", "trn2", (0,), False, "CORE_BARRIER-02"),
-    expected("core_barrier-core-2", "trn2", (0, 2), False, "CORE_BARRIER-02"),
-    expected("core_barrier-private", "trn2", (0, 1), True, "CORE_BARRIER-03"),
+    pytest.param("trn1", (0, 1), False, "CORE_BARRIER-01", id="core_barrier-gen2"),
+    pytest.param("trn2", (0,), False, "CORE_BARRIER-02", id="core_barrier-one-core"),
+    pytest.param("trn2", (0, 2), False, "CORE_BARRIER-02", id="core_barrier-core-2"),
+    pytest.param("trn2", (0, 1), True, "CORE_BARRIER-03", id="core_barrier-private"),
 ]
 
 

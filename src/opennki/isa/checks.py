@@ -187,7 +187,7 @@ def operators_available(rule_id: str, *attributes: str, help: str) -> Check:
     return rule(
         "ONKI207",
         rule_id,
-        "`nl.{op}` needs NeuronCore-v{since} or newer, which {target} is not",
+        "`nl.{op}` in `{instruction}` needs NeuronCore-v{since} or newer, which {target} is not",
         test,
         help=help,
     )

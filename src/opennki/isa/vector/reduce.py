@@ -76,7 +76,7 @@ def _negated_bits(call: Call) -> Numbers:
         rule(
             "ONKI206",
             "GEN-25",
-            "`nl.{op}` is no legal reduction",
+            "`{instruction}` cannot reduce with `nl.{op}`",
             _no_reduction,
             help="use `nl.add`, `nl.subtract`, `nl.multiply`, `nl.maximum`, `nl.minimum`, "
             "a logical or a bit operator",
