@@ -161,3 +161,61 @@ def test_an_edited_file_shows_its_new_text(tmp_path: Path) -> None:
     assert locate(*place).text == '    größe = "é"; mark()'
     (tmp_path / "k.py").write_text(SOURCE.replace("größe", "other_name"), encoding="utf-8")
     assert locate(*place).text == '    other_name = "é"; mark()'
+
+
+TESTED = """\
+import sys
+
+PLACES = []
+
+
+class Tested:
+    def __bool__(self):
+        frame = sys._getframe(1)
+        PLACES.append((frame.f_code, frame.f_lasti))
+        return False
+
+
+def kernel(x):
+    größe = "é"
+    if x:
+        pass
+    elif (x):  # ein Maß
+        pass
+    while x: pass
+    if "é" and x: pass; pass
+    y = 1 if x else 2
+    if (
+        x
+    ):
+        pass
+
+
+def failing(x):
+    assert x, "no" ; y = 1
+"""
+
+
+def test_a_condition_is_underlined_without_its_statement(tmp_path: Path) -> None:
+    found = module(tmp_path / "tested.py", TESTED)
+    found.kernel(found.Tested())
+    places = [locate(code, lasti, str(tmp_path)) for code, lasti in found.PLACES]
+    shown = [place.text[place.column : place.end_column] for place in places[:5]]
+    assert shown[0] == "x"
+    assert shown[1] in ("x", "(x)")
+    assert shown[2] == "x"
+    assert shown[3] in ("x", '"é" and x')
+    assert shown[4] in ("x", "1 if x else 2")
+    assert [place.line for place in places[:5]] == [15, 17, 19, 20, 21]
+    assert places[5].line in (22, 23)  # over several lines it is what the interpreter says
+
+
+def test_a_failed_assertion_is_at_its_condition(tmp_path: Path) -> None:
+    found = module(tmp_path / "tested.py", TESTED)
+    with pytest.raises(AssertionError) as caught:
+        found.failing(False)
+    end = caught.tb
+    while end.tb_next is not None:
+        end = end.tb_next
+    place = locate(end.tb_frame.f_code, end.tb_lasti, str(tmp_path))
+    assert place.text[place.column : place.end_column] == "x"

@@ -16,6 +16,8 @@ from opennki.diag import Location
 
 __all__ = ["kernel_location", "locate", "shown_file", "source_root"]
 
+_TESTING = re.compile(r"(?:if|elif|while|assert)\b")
+
 
 def locate(code: CodeType, lasti: int, root: str | None = None) -> Location:
     """Return the place of the instruction at byte `lasti` of `code`.
@@ -35,6 +37,9 @@ def locate(code: CodeType, lasti: int, root: str | None = None) -> Location:
         return Location(file, line, line, start, len(text), code.co_name, text)
     last = text if end_line == line else _source_line(code.co_filename, end_line)
     start, end = _characters(text, column), _characters(last, end_column)
+    condition = _condition(text, start)
+    if condition is not None:
+        return Location(file, line, line, *condition, code.co_name, text)
     return Location(file, line, end_line, start, end, code.co_name, text)
 
 
@@ -84,6 +89,31 @@ def shown_file(filename: str, root: str | None = None) -> str:
     if root is None or not path.startswith(os.path.join(root, "")):
         root = source_root(filename)
     return _printable(os.path.relpath(path, root).replace(os.sep, "/"))
+
+
+def _condition(text: str, start: int) -> tuple[int, int] | None:
+    """Return the columns of the condition of an `if`, `while` or `assert` that begins at column `start`.
+
+    Python 3.11 gives the whole statement for a test, later ones for an `assert`. None where there is no such
+    statement, or it goes on in the next line.
+    """
+    if _TESTING.match(text, start) is None:
+        return None
+    import ast
+
+    if text.startswith("elif", start):  # alone it is no statement, but its end is one
+        start += len("el")
+    statement = text[start:]
+    for body in ("\n pass", ""):
+        try:
+            node = ast.parse(statement + body).body[0]
+        except (SyntaxError, ValueError):
+            continue
+        assert isinstance(node, (ast.If, ast.While, ast.Assert))
+        first, last = node.test.col_offset, node.test.end_col_offset
+        assert last is not None
+        return start + _characters(statement, first), start + _characters(statement, last)
+    return None
 
 
 def _source_line(filename: str, line: int) -> str:
