@@ -107,7 +107,8 @@ def test_the_umask_holds(tmp_path: Path) -> None:
         ("missing/a.nka", "there is no such file or folder"),
         ("file/a.nka", "not a directory"),
         ("folder", "it is a folder"),
-        ("null\0.nka", "embedded null byte"),
+        ("null\0.nka", "its name holds a null character"),
+        ("half\ud800.nka", "its name holds what no file name can"),
         ("x" * 300, "file name too long"),
     ],
 )
@@ -167,7 +168,8 @@ def test_more_than_can_be_read_is_not_written(tmp_path: Path, monkeypatch: pytes
         ("missing.nka", "there is no such file or folder"),
         ("folder", "it is a folder"),
         ("pipe", "it is no regular file"),
-        ("null\0.nka", "embedded null byte"),
+        ("null\0.nka", "its name holds a null character"),
+        ("half\ud800.nka", "its name holds what no file name can"),
     ],
 )
 def test_a_file_that_cannot_be_read(tmp_path: Path, place: str, reason: str) -> None:

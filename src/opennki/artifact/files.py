@@ -101,5 +101,7 @@ def _no_file(is_folder: bool) -> str:
 def _reason(problem: OSError | ValueError) -> str:
     if isinstance(problem, FileNotFoundError):
         return "there is no such file or folder"
-    text = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    if isinstance(problem, ValueError):  # Python's words for these change with its versions
+        return f"its name holds {'what no file name can' if isinstance(problem, UnicodeError) else 'a null character'}"
+    text = problem.strerror or str(problem)
     return text[:1].lower() + text[1:]
