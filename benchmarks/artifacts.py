@@ -8,14 +8,12 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.kernels import FULL, count_instructions, product_sliced, trace_product
 from benchmarks.measure import (
-    REFERENCE,
     Figure,
     Result,
     figure,
-    in_iterations,
     per_instruction,
-    reference_us,
     result,
+    slowness,
     take_turns,
 )
 from opennki.artifact import load_artifact, save_artifact
@@ -64,8 +62,7 @@ def _measured(artifact: KernelArtifact, path: Path, rounds: int) -> Result:
             per_instruction(seconds[name], count),
             "µs/instruction",
             says,
-            relative=in_iterations(seconds, name, count),
-            relative_to=REFERENCE,
+            slowness=slowness(seconds),
         )
         for name, says in STAGES.items()
     ]
@@ -73,7 +70,6 @@ def _measured(artifact: KernelArtifact, path: Path, rounds: int) -> Result:
         "Artifacts",
         [*_sizes(programs, path, count), *times],
         instructions=count,
-        reference_us=reference_us(seconds),
     )
 
 

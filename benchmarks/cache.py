@@ -16,7 +16,18 @@ import numpy as np
 
 import opennki
 from benchmarks.kernels import OPERATIONS, nisa, nl, repeated
-from benchmarks.measure import Figure, Result, figure, per_instruction, result, take_turns
+from benchmarks.measure import (
+    REFERENCE,
+    Figure,
+    Result,
+    cpu_seconds,
+    figure,
+    per_instruction,
+    reference_loop,
+    result,
+    slowness,
+    take_turns,
+)
 from opennki import compile, nki, trace
 from opennki.cache import CACHE
 from opennki.ir.types import KernelArtifact
@@ -66,6 +77,7 @@ def _in_memory(rounds: int) -> Figure:
         per_instruction(over, CALLS),
         "µs",
         "a direct call of a kernel of three instructions, less the run of its executable",
+        slowness=slowness(seconds),
         budget=BUDGET_MEMORY_US,
     )
 
@@ -75,16 +87,31 @@ def _on_disk(rounds: int, quick: bool) -> list[Figure]:
     figures = []
     for repeats, budget in ((10, BUDGET_DISK_MS), (1_000 if quick else 10_000, None)):
         _artifact(repeats)
-        hits, traces = [], []
+        hits, traces, loops = [], [], []
         for _ in range(rounds):
+            loops.append(cpu_seconds(reference_loop))
             CACHE.forget()
             hits.append(1e3 * _seconds(_artifact, repeats))
             with patch.dict(os.environ, OPENNKI_CACHE_LIMIT="0"):
                 traces.append(1e3 * _seconds(_artifact, repeats))
         says = f"`opennki.trace` of {repeats + 4} instructions"
+        factors = slowness({REFERENCE: loops})
         figures += [
-            figure(f"hit on disk, {repeats} instructions", hits, "ms", f"{says}, from disk", budget=budget),
-            figure(f"trace, {repeats} instructions", traces, "ms", f"{says}, the cache turned off"),
+            figure(
+                f"hit on disk, {repeats} instructions",
+                hits,
+                "ms",
+                f"{says}, from disk",
+                slowness=factors,
+                budget=budget,
+            ),
+            figure(
+                f"trace, {repeats} instructions",
+                traces,
+                "ms",
+                f"{says}, the cache turned off",
+                slowness=factors,
+            ),
         ]
     return figures
 
@@ -94,7 +121,9 @@ def _processes(rounds: int, repeats: int, folder: str) -> list[Figure]:
     script = _SCRIPT.format(repeats=repeats)
     _python(script, folder, "1GiB")
     times: dict[str, list[float]] = {"traced": [], "cached": []}
+    loops: list[float] = []
     for _ in range(rounds):
+        loops.append(cpu_seconds(reference_loop))
         times["traced"].append(1e3 * _python(script, folder, "0"))
         times["cached"].append(1e3 * _python(script, folder, "1GiB"))
     return [
@@ -103,6 +132,7 @@ def _processes(rounds: int, repeats: int, folder: str) -> list[Figure]:
             values,
             "ms",
             "wall time of a process that calls a kernel on one tile once, imports included",
+            slowness=slowness({REFERENCE: loops}),
         )
         for name, values in times.items()
     ]

@@ -35,7 +35,7 @@ def draw_growth(growth: Growth, path: Path) -> Path:
     label = f"{MEMORY}: {each:,.0f} bytes each, slope {growth.slopes[MEMORY]:.2f}"
     right.plot(counts, memory, color=COLOURS[0], marker="o", label=label)
     lowest = min(growth.sizes[0].seconds.values())
-    _finish(left, counts, lowest, "processor time in seconds")
+    _finish(left, counts, lowest, "processor time in seconds, at the budgets' speed")
     _finish(right, counts, memory[0], "memory in MB over that before")
     figure.savefig(path, metadata={"Software": "OpenNKI"})
     return path

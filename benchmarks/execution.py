@@ -17,14 +17,12 @@ from benchmarks.kernels import (
     trace_repeated,
 )
 from benchmarks.measure import (
-    REFERENCE,
     Figure,
     Result,
     figure,
-    in_iterations,
-    median_ratio,
     per_instruction,
     result,
+    slowness,
     take_turns,
 )
 from opennki.execute.numpy import Prepared, prepare
@@ -61,18 +59,16 @@ def _preparing(repeats: int, rounds: int) -> list[Figure]:
             per_instruction(seconds["product"], count),
             "µs/instruction",
             f"processor time of `prepare` on a tiled matrix product of {count:,} instructions",
+            slowness=slowness(seconds),
             budget=BUDGET_PREPARE_US,
-            relative=in_iterations(seconds, "product", count),
-            relative_to=REFERENCE,
         ),
         figure(
             "preparing a loop",
             per_instruction(seconds["loop"], count_instructions(loop)),
             "µs/instruction",
             "the same for one `tensor_tensor` again and again on the same tiles",
+            slowness=slowness(seconds),
             budget=BUDGET_PREPARE_US,
-            relative=in_iterations(seconds, "loop", count_instructions(loop)),
-            relative_to=REFERENCE,
         ),
     ]
 
@@ -87,7 +83,6 @@ def _running(repeats: int, rounds: int) -> list[Figure]:
         prepare(trace_repeated("tensor_tensor", repeats, "bfloat16")), narrow
     )
     seconds = take_turns(turns, rounds)
-    alone = seconds[NUMPY_ADD]
     return [
         figure(
             f"running `{name}`" if name != NUMPY_ADD else f"`{NUMPY_ADD}`",
@@ -96,9 +91,8 @@ def _running(repeats: int, rounds: int) -> list[Figure]:
             "processor time of `run` on `[128, 1]` tiles"
             if name != NUMPY_ADD
             else "NumPy alone on `[128, 1]` arrays, called from a loop: what no executor in NumPy goes below",
+            slowness=slowness(seconds),
             budget=BUDGET_RUN_US if name != NUMPY_ADD else None,
-            relative=median_ratio(seconds[name], alone),
-            relative_to=NUMPY_ADD,
         )
         for name in turns
     ]

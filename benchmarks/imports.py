@@ -7,7 +7,17 @@ import sys
 import time
 from statistics import median
 
-from benchmarks.measure import Figure, Result, figure, fresh_environment, result
+from benchmarks.measure import (
+    REFERENCE,
+    Figure,
+    Result,
+    cpu_seconds,
+    figure,
+    fresh_environment,
+    reference_loop,
+    result,
+    slowness,
+)
 
 __all__ = ["run"]
 
@@ -37,7 +47,9 @@ def run(quick: bool) -> Result:
         _python(f"{BASE}\n{statement}")
     inside: dict[str, list[tuple[float, float]]] = {name: [] for name in STATEMENTS}
     over: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+    loops: list[float] = []
     for _ in range(rounds):
+        loops.append(cpu_seconds(reference_loop))
         for name, statement in STATEMENTS.items():
             base = _wall(BASE)
             both = _wall(f"{BASE}\n{statement}")
@@ -46,12 +58,18 @@ def run(quick: bool) -> Result:
             inside[name].append((float(wall), float(cpu)))
     return result(
         f"Importing, over `{BASE}`",
-        [one for name in STATEMENTS for one in _figures(name, over[name], inside[name])],
+        [
+            one
+            for name in STATEMENTS
+            for one in _figures(name, over[name], inside[name], slowness({REFERENCE: loops}))
+        ],
         slowest_modules=_slowest_modules(1 if quick else 7),
     )
 
 
-def _figures(name: str, over: list[float], inside: list[tuple[float, float]]) -> list[Figure]:
+def _figures(
+    name: str, over: list[float], inside: list[tuple[float, float]], factors: list[float]
+) -> list[Figure]:
     budget = BUDGETS_MS[name]
     return [
         figure(
@@ -59,6 +77,7 @@ def _figures(name: str, over: list[float], inside: list[tuple[float, float]]) ->
             [1e3 * wall for wall, _ in inside],
             "ms",
             f"wall time of {SAYS[name]} in a process that has imported NumPy and ml_dtypes",
+            slowness=factors,
             budget=budget,
         ),
         figure(
@@ -66,6 +85,7 @@ def _figures(name: str, over: list[float], inside: list[tuple[float, float]]) ->
             [1e3 * seconds for seconds in over],
             "ms",
             f"wall time of a process that does both, less that of one that only does `{BASE}`",
+            slowness=factors,
             budget=budget,
         ),
         figure(
@@ -73,6 +93,7 @@ def _figures(name: str, over: list[float], inside: list[tuple[float, float]]) ->
             [1e3 * cpu for _, cpu in inside],
             "ms",
             "the same within one process, without what other processes take",
+            slowness=factors,
         ),
     ]
 

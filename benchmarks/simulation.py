@@ -9,13 +9,11 @@ import numpy as np
 
 from benchmarks.kernels import OPERATIONS, SMALL, count_instructions, product_sliced, repeated, trace_product
 from benchmarks.measure import (
-    REFERENCE,
     Result,
     figure,
-    in_iterations,
     per_instruction,
-    reference_us,
     result,
+    slowness,
     take_turns,
 )
 from opennki import nki
@@ -41,13 +39,11 @@ def run(quick: bool) -> Result:
                 per_instruction(seconds[name], counts[name]),
                 "µs/instruction",
                 "processor time of `nki.simulate`, over the instructions of all cores",
-                relative=in_iterations(seconds, name, counts[name]),
-                relative_to=REFERENCE,
+                slowness=slowness(seconds),
             )
             for name in turns
         ],
         instructions=count,
-        reference_us=reference_us(seconds),
     )
 
 

@@ -18,7 +18,10 @@ _BETWEEN = re.compile(r"(<!-- (\w+):begin -->\n).*?(<!-- \2:end -->)", re.DOTALL
 
 def table_of(found: Result) -> str:
     """Return the figures of a result as a table, with the budget and whether it is met."""
-    rows = ["| figure | median | lowest to highest | budget | |", "|---|---|---|---|---|"]
+    rows = [
+        "| figure | median | lowest to highest | at the budgets' speed | budget | |",
+        "|---|---|---|---|---|---|",
+    ]
     rows += [_row(one) for one in figures_of(found)]
     return "\n".join(rows) + "\n"
 
@@ -28,7 +31,8 @@ def _row(one: Figure) -> str:
     verdict = {None: "", True: "met", False: "**missed**"}[one.is_met]
     value = f"{one.value:g} {one.unit}".strip()
     spread = "" if one.rounds == 1 else f"{one.lowest:g} to {one.highest:g}"
-    return f"| {one.name} | {value} | {spread} | {budget} | {verdict} |"
+    scaled = "" if one.scaled is None else f"{one.scaled:g}"
+    return f"| {one.name} | {value} | {spread} | {scaled} | {budget} | {verdict} |"
 
 
 def _measured(found: Result) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from benchmarks.kernels import FULL, product_chained, product_sliced, product_whole, trace_product
 from benchmarks.measure import (
-    REFERENCE,
     Figure,
     Result,
     figure,
-    in_iterations,
     per_instruction,
-    reference_us,
     result,
+    slowness,
     take_turns,
 )
 
@@ -40,22 +38,19 @@ def run(quick: bool) -> Result:
                 per_instruction(seconds["sliced"], count),
                 "µs/instruction",
                 "processor time of a trace without cache, every operand of every call a slice made there",
+                slowness=slowness(seconds),
                 budget=BUDGET_US,
-                relative=in_iterations(seconds, "sliced", count),
-                relative_to=REFERENCE,
             ),
             figure(
                 "tracing, whole tiles",
                 per_instruction(seconds["whole"], count),
                 "µs/instruction",
                 "the same product, its operands sliced once before the loops",
-                relative=in_iterations(seconds, "whole", count),
-                relative_to=REFERENCE,
+                slowness=slowness(seconds),
             ),
             _chained(quick),
         ],
         instructions=count,
-        reference_us=reference_us(seconds),
     )
 
 
@@ -76,5 +71,6 @@ def _chained(quick: bool) -> Figure:
         [chained - sliced for chained, sliced in zip(*times, strict=True)],
         "µs/instruction",
         "the same product, every instruction two function calls away from the kernel: the difference",
+        slowness=slowness(seconds),
         budget=BUDGET_CHAIN_US,
     )

@@ -26,7 +26,16 @@ from benchmarks.kernels import (
     trace_repeated,
 )
 from benchmarks.machine import Machine
-from benchmarks.measure import Figure, figure, figures_of, result
+from benchmarks.measure import (
+    BUDGET_ITERATION_US,
+    REFERENCE,
+    Figure,
+    figure,
+    figures_of,
+    result,
+    slowness,
+    slowness_now,
+)
 from benchmarks.table import renew_table, table_of
 from opennki.execute.numpy import prepare
 
@@ -93,6 +102,14 @@ def test_figure_is_a_median_judged_by_its_budget() -> None:
     assert figure("f", [1.23456], "µs", "says").value == 1.235
 
 
+def test_a_slow_round_is_judged_at_the_budgets_speed() -> None:
+    one = figure("f", [3, 9, 4], "µs", "says", slowness=[1, 3, 2], budget=3.0)
+    assert (one.value, one.scaled, one.is_met) == (4.0, 3.0, True)
+    took = 100_000 * BUDGET_ITERATION_US / 1e6
+    assert slowness({REFERENCE: [took, 2 * took]}) == pytest.approx([1.0, 2.0])
+    assert slowness_now(100) > 0
+
+
 def test_slope_of_a_line() -> None:
     counts = [10, 100, 1000]
     assert slope(counts, [2.0, 20.0, 200.0]) == 1.0
@@ -115,11 +132,12 @@ def test_table_is_renewed_between_its_marks(tmp_path: Path) -> None:
     )
     head = {"machine": to_builtins(machine), "load": {"before": 0.5, "after": 1.25}, "is_quick": False}
     found = head | result(
-        "Title", [figure("f", [3, 1, 2], "µs", "says", budget=1.0), figure("g", [4], "", "")]
+        "Title", [figure("f", [3, 1, 2], "µs", "says", budget=1.0), figure("g", [4], "", "", slowness=[2])]
     )
     table = (
-        "| figure | median | lowest to highest | budget | |\n|---|---|---|---|---|\n"
-        "| f | 2 µs | 1 to 3 | ≤ 1 | **missed** |\n| g | 4 |  |  |  |\n"
+        "| figure | median | lowest to highest | at the budgets' speed | budget | |\n"
+        "|---|---|---|---|---|---|\n"
+        "| f | 2 µs | 1 to 3 |  | ≤ 1 | **missed** |\n| g | 4 |  | 2 |  |  |\n"
     )
     assert table_of(found) == table
     said = (

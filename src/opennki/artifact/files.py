@@ -102,6 +102,7 @@ def _reason(problem: OSError | ValueError) -> str:
     if isinstance(problem, FileNotFoundError):
         return "there is no such file or folder"
     if isinstance(problem, ValueError):  # Python's words for these change with its versions
-        return f"its name holds {'what no file name can' if isinstance(problem, UnicodeError) else 'a null character'}"
+        held = "what no file name can" if isinstance(problem, UnicodeError) else "a null character"
+        return f"its name holds {held}"
     text = problem.strerror or str(problem)
     return text[:1].lower() + text[1:]
