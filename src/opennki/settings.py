@@ -326,7 +326,8 @@ def kernel_lnc_from_graph() -> bool:
 def precise_fp() -> bool:
     """Return whether low-precision tensors keep their dtype: NKI_PRECISE_FP, on unless it is 0.
 
-    Errors: ONKI008 for a value other than 0 and 1. Source: nki_simulator guide, NKI 0.4.
+    Read when a kernel is simulated and when an executable first runs. Errors: ONKI008 for a value other than
+    0 and 1. Source: nki_simulator guide, NKI 0.4.
     """
     return _choice(PRECISE_FP, {"0": False, "1": True}, default=True)
 

@@ -13,6 +13,7 @@ from opennki.build.values import nest
 from opennki.diag import Diagnostic, InternalError, fail
 from opennki.ir.types import KernelArtifact, Program, Signature
 from opennki.lnc import check_runtime
+from opennki.settings import precise_fp
 from opennki.targets import Target
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class BakedCall:
         if self._prepared is None:
             from opennki.execute.numpy import prepare
 
-            self._prepared = prepare(self.artifact)
+            self._prepared = prepare(self.artifact, precise=precise_fp())
         outputs = tuple(self._prepared.run(arrays))
         return RunResult(outputs, nest(self.signature.returns, outputs))
 

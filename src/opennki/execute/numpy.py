@@ -18,10 +18,9 @@ import numpy as np
 from opennki.diag import Diagnostic, Label, Location, OpenNkiError, diagnostic, error
 from opennki.execute.core import CoreProgram
 from opennki.execute.inputs import checked_inputs
-from opennki.execute.memory import Storage, new_storage, output_array
 from opennki.execute.rendezvous import Aborted, Hopeless, Rendezvous
-from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Buffer, KernelArtifact, Output, Space
+from opennki.execute.widened import SharedBuffer, widened_program
+from opennki.ir.types import KernelArtifact, Output, Space
 from opennki.targets import TARGETS, Target
 
 __all__ = ["Prepared", "prepare", "run_cores"]
@@ -31,29 +30,33 @@ Array = np.ndarray[Any, Any]
 _BLOCK = 256  # instructions between two looks for an interrupt
 
 
-def prepare(artifact: KernelArtifact) -> Prepared:
-    """Return `artifact` ready to run: at most 10 µs an instruction, once."""
-    return Prepared(artifact)
+def prepare(artifact: KernelArtifact, *, precise: bool = True) -> Prepared:
+    """Return `artifact` ready to run: at most 10 µs an instruction, once.
+
+    Not `precise`: low-precision tensors are kept in float32. Errors: ONKI102 (then: a tensor looked at as
+    another dtype).
+    """
+    return Prepared(artifact, precise)
 
 
 class Prepared:
     """A kernel ready to run. State: the storage of all buffers, so one run at a time (a lock sees to it)."""
 
-    def __init__(self, artifact: KernelArtifact) -> None:
+    def __init__(self, artifact: KernelArtifact, precise: bool) -> None:
         self.artifact = artifact
+        self.precise = precise
+        programs = artifact.programs if precise else tuple(widened_program(p) for p in artifact.programs)
         self.target: Target = TARGETS[artifact.target]
         self._lock = threading.Lock()
         self._meeting = Rendezvous(artifact.lnc)
-        self._shared: dict[str, tuple[Buffer, Storage]] = {}
+        self._shared: dict[str, SharedBuffer] = {}
         for program in artifact.programs:
             for buffer in program.buffers:
                 if buffer.space is Space.shared_hbm and buffer.key not in self._shared:
-                    self._shared[buffer.key] = (buffer, new_storage(buffer))
+                    self._shared[buffer.key] = SharedBuffer(buffer, precise)
         with collector_paused():
-            storages = {key: storage for key, (_, storage) in self._shared.items()}
-            self._cores = [
-                CoreProgram(program, self.target, storages, self.meeting) for program in artifact.programs
-            ]
+            storages = {key: shared.storage for key, shared in self._shared.items()}
+            self._cores = [CoreProgram(program, self.target, storages, self.meeting) for program in programs]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """Run the kernel on `arrays`, in the order of the signature's inputs, and return its outputs.
@@ -66,25 +69,18 @@ class Prepared:
         with self._lock:
             given = {spec.key: array for spec, array in zip(signature.inputs, inputs, strict=True)}
             constants = dict(zip([c.key for c in signature.constants], self.artifact.constants, strict=True))
-            for key, (buffer, storage) in self._shared.items():
-                if key in given:
-                    storage.whole(buffer)[...] = given[key].view(DTYPES[buffer.dtype].storage)
-                elif key in constants:
-                    storage.raw[:] = np.frombuffer(constants[key], np.uint8)
-                else:
-                    storage.fill_unwritten(buffer)
+            for key, shared in self._shared.items():
+                shared.fill(given[key] if key in given else constants.get(key))
             self._meeting = Rendezvous(self.artifact.lnc)
             run_cores([core.run for core in self._cores], self._meeting)
             for spec, array in zip(signature.inputs, inputs, strict=True):
                 if spec.is_written:
-                    buffer, storage = self._shared[spec.key]
-                    array[...] = storage.whole(buffer).view(array.dtype)
+                    self._shared[spec.key].copy_back(array)
             return [self._output(output, inputs) for output in signature.outputs]
 
     def _output(self, output: Output, inputs: Sequence[Array]) -> Array:
-        buffer, storage = self._shared[output.key]
         source = inputs[output.alias] if output.alias >= 0 else None
-        return output_array(output, buffer, storage, source)
+        return self._shared[output.key].output(output, source)
 
     def meeting(self) -> Rendezvous:
         """The rendezvous of the run that is under way."""

@@ -374,6 +374,10 @@ class TraceRecorder:
         self._registers += 1
         return Register(self._registers - 1, dtype)
 
+    def kept_layout(self, layout: TileLayout) -> Layout:
+        """Return a layout as the values of its tensor are kept: a simulation may keep wider ones."""
+        return layout.record
+
     def shown_value(self, register: Register) -> str:
         """What a `repr` adds of a register's value: nothing, a trace does not know it."""
         return ""

@@ -17,9 +17,10 @@ from opennki.diag import error, fail
 from opennki.diag.say import warn
 from opennki.execute.core import meeting_step
 from opennki.execute.machine import Machine
-from opennki.execute.memory import Arena, Storage, new_storage, output_array
+from opennki.execute.memory import Arena, Storage, new_storage
 from opennki.execute.numpy import run_cores
 from opennki.execute.rendezvous import Hopeless, Rendezvous
+from opennki.execute.widened import SharedBuffer, WidenedLayouts, check_views, widened_buffer
 from opennki.frontend.agree import check_agreement, check_loops, diverged
 from opennki.frontend.constants import agree_on_constants
 from opennki.frontend.finish import check_scope
@@ -38,6 +39,7 @@ from opennki.ir.location import kernel_location, source_root
 from opennki.ir.types import (
     Buffer,
     Instruction,
+    Layout,
     LoopKind,
     Operand,
     Origin,
@@ -48,8 +50,9 @@ from opennki.ir.types import (
     View,
 )
 from opennki.isa.define import Access
+from opennki.isa.layout import TileLayout
 from opennki.isa.table import TABLE
-from opennki.settings import Setting, check_degree, kernel_degree, target_setting
+from opennki.settings import Setting, check_degree, kernel_degree, precise_fp, target_setting
 from opennki.targets import Target
 
 __all__ = ["Simulation", "restructure", "simulate"]
@@ -60,26 +63,24 @@ Array = np.ndarray[Any, Any]
 class Launch:
     """What the cores of one simulation share. State: shared HBM by key, written inputs, the meeting."""
 
-    def __init__(self, degree: int, arguments: Sequence[Argument]) -> None:
+    def __init__(self, degree: int, arguments: Sequence[Argument], precise: bool) -> None:
+        self.precise = precise
         self.meeting = Rendezvous(degree, turns=True)
-        self.shared: dict[str, tuple[Buffer, Storage]] = {}
+        self.shared: dict[str, SharedBuffer] = {}
         self.arrays = {input_key(a.name): a.array for a in arguments}
         self.written: set[str] = set()
 
     def storage(self, buffer: Buffer, data: bytes | None = None) -> Storage:
         """Return the storage of a shared buffer, made by the core that comes first. `data`: a constant's."""
         found = self.shared.get(buffer.key)
-        if found is not None and (found[0].shape, found[0].dtype) == (buffer.shape, buffer.dtype):
-            return found[1]
-        storage = new_storage(buffer)
-        if buffer.origin is Origin.input:
-            storage.whole(buffer)[...] = np.asarray(self.arrays[buffer.key])
-        elif data is not None:
-            storage.raw[:] = np.frombuffer(data, np.uint8)
-        else:
-            storage.fill_unwritten(buffer)
-        self.shared.setdefault(buffer.key, (buffer, storage))
-        return storage
+        if found is not None:
+            first = found.declared
+            if (first.shape, first.dtype) == (buffer.shape, buffer.dtype):
+                return found.storage
+        made = SharedBuffer(buffer, self.precise)
+        made.fill(np.asarray(self.arrays[buffer.key]) if buffer.origin is Origin.input else data)
+        self.shared.setdefault(buffer.key, made)
+        return made.storage
 
 
 class EagerRecorder(TraceRecorder):
@@ -96,6 +97,9 @@ class EagerRecorder(TraceRecorder):
         self.closed_loops: set[int] = set()
         self.handles: weakref.WeakValueDictionary[int, BufferHandle] = weakref.WeakValueDictionary()
         self._decoded: dict[tuple[int, int], dict[str, Any]] = {}
+        self.kept_layouts: Sequence[TileLayout] = (
+            self.layouts if launch.precise else WidenedLayouts(self.layouts)
+        )
 
     def enter(self, handle: BufferHandle) -> None:
         """Give a new buffer its storage, unwritten."""
@@ -103,13 +107,15 @@ class EagerRecorder(TraceRecorder):
         self.handles[buffer.id] = handle
         if buffer.space is Space.shared_hbm:
             handle.storage = self.launch.storage(buffer, self.constants.data(buffer.key))
-        elif buffer.address is not None:
-            arena = self._arena(buffer.space)
-            handle.storage = arena.place(buffer)
-            arena.claim(buffer, handle.storage)
+            return
+        kept = buffer if self.launch.precise else widened_buffer(buffer)
+        if kept.address is not None:
+            arena = self._arena(kept.space)
+            handle.storage = arena.place(kept)
+            arena.claim(kept, handle.storage)
         else:
-            handle.storage = new_storage(buffer)
-            handle.storage.fill_unwritten(buffer)
+            handle.storage = new_storage(kept)
+            handle.storage.fill_unwritten(kept)
 
     def _arena(self, space: Space) -> Arena:
         if space not in self.arenas:
@@ -187,6 +193,10 @@ class EagerRecorder(TraceRecorder):
         self.close_loop()
         return False
 
+    def kept_layout(self, layout: TileLayout) -> Layout:
+        """Return a layout as the values of its tensor are kept."""
+        return self.kept_layouts[layout.id].record
+
     def _storage(self, number: int) -> Storage:
         storage: Storage = self.handles[number].storage
         return storage
@@ -199,12 +209,15 @@ class EagerRecorder(TraceRecorder):
             attrs = self._decoded[key] = row.decode(self.attribute_values[instruction.attrs])
         if self.open_loops or self.closed_loops:
             check_scope(self, instruction, tuple(loop.id for loop in self.open_loops))
+        if not self.launch.precise:
+            place = self._keywords(instruction.location)
+            check_views(instruction.operands, self.buffers, self.layouts, place)
         if row.sync is None:
-            step = self.machine.prepare(instruction, attrs, self.layouts, self._storage)
+            step = self.machine.prepare(instruction, attrs, self.kept_layouts, self._storage)
         else:
             where = (row.name, self.place(instruction.location)[0])
             step = meeting_step(
-                self.machine, row, instruction, attrs, self.layouts, self._storage, self._meeting, where
+                self.machine, row, instruction, attrs, self.kept_layouts, self._storage, self._meeting, where
             )
         with np.errstate(all="ignore"):
             step()
@@ -279,7 +292,7 @@ def _simulate(
     axes = 1 if kernel.degree is not None or degree > 1 else 0
     for argument in arguments:
         array_of(kernel, argument)
-    launch = Launch(degree, arguments)
+    launch = Launch(degree, arguments, precise_fp())
     recorders = [EagerRecorder(core, degree, target, root, axes, launch) for core in range(degree)]
     results: dict[int, Results] = {}
 
@@ -321,14 +334,12 @@ def _write_back(launch: Launch, arguments: Sequence[Argument], kernel: Kernel) -
             continue
         if not isinstance(argument.array, np.ndarray) or not argument.array.flags.writeable:
             fail("ONKI703", at=kernel_location(kernel.function), name=argument.name)
-        buffer, storage = launch.shared[key]
-        argument.array[...] = storage.whole(buffer)
+        launch.shared[key].copy_back(argument.array)
 
 
 def _output(output: Output, launch: Launch, arguments: Sequence[Argument]) -> Array:
-    buffer, storage = launch.shared[output.key]
     source = arguments[output.alias].array if output.alias >= 0 else None
-    return output_array(output, buffer, storage, source)
+    return launch.shared[output.key].output(output, source)
 
 
 def restructure(structure: Structure, outputs: Sequence[Any]) -> Any:

@@ -23,7 +23,7 @@ def value_of(tensor: NkiTensor) -> Array | None:
     storage = tensor.handle.storage
     if storage is None or tensor.is_indirect():
         return None
-    viewer = Viewer(tensor.layout.record, shaped=True, bits=False)
+    viewer = Viewer(tensor.handle.recorder.kept_layout(tensor.layout), shaped=True, bits=False)
     return viewer.view(storage, tensor.offset).copy()
 
 
