@@ -60,20 +60,20 @@ def _bound(recorder: TraceRecorder, value: Any, what: str, called: str, frame: F
         **_here(recorder, frame),
         instruction=called,
         role=what,
-        expected="an int, a register or an int32 scalar",
+        expected="an int that a 32-bit register holds, a register or an int32 scalar",
         got=got,
     )
 
 
 def _step(recorder: TraceRecorder, step: Any, called: str, frame: FrameType) -> int:
     is_int = not isinstance(step, (bool, VirtualRegister, NkiScalar)) and hasattr(step, "__index__")
-    if not is_int or int(step.__index__()) < 1:
+    if not is_int or not int(step.__index__()) >= 1 or not fits_register(int(step.__index__())):
         fail(
             "ONKI101",
             **_here(recorder, frame),
             instruction=called,
             role="step",
-            expected="an int above 0, known while tracing",
+            expected="an int above 0 that a 32-bit register holds, known while tracing",
             got=f"`{step!r}`",
         )
     return int(step.__index__())
