@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from opennki.ir.dtypes import DTypeInfo
+from opennki.ir.dtypes import DTYPES, DTypeInfo
+from opennki.ir.program import row_pitch, size_bytes
+from opennki.ir.types import Buffer
 
 __all__ = [
     "ViewError",
     "axis_of",
     "check_partitions",
     "check_pattern",
+    "check_within",
     "contiguous_strides",
     "group",
     "inferred",
@@ -219,6 +222,14 @@ def check_partitions(name: str, start: int, steps: Shape, counts: Shape, pitch: 
             f"which has {pitch}",
             "stay within one partition's row",
         )
+
+
+def check_within(name: str, buffer: Buffer, start: int, steps: Shape, counts: Shape, dtype: str) -> None:
+    """Check that a pattern stays inside its tensor and, on chip, walks the partitions one by one."""
+    total = size_bytes(buffer.shape, buffer.dtype) // DTYPES[dtype].bytes
+    check_pattern(name, start, steps, counts, total)
+    if buffer.space.is_on_chip:
+        check_partitions(name, start, steps, counts, row_pitch(buffer, dtype))
 
 
 def group(names: str | Sequence[str]) -> tuple[str, ...]:
