@@ -20,7 +20,7 @@ from opennki.isa.machine_rules import GENERAL_CHECKS
 from opennki.isa.samples import Sampler
 from opennki.isa.table import TABLE
 from opennki.targets import TARGETS
-from tests.rows.test_indirect import REFUSED
+from tests.rows.test_indirect_refused import REFUSED
 from tests.rows.test_rejects import LIMITS, output, psum, sbuf
 
 nisa: Any = import_module("opennki.nki.isa")
@@ -343,7 +343,7 @@ def offset_of_a_view() -> Any:
 
 
 PICKED = {*REFUSED, "GEN-19", "GEN-OFFSETS"}
-"""Rules on `.indirect()` views, each broken in test_indirect."""
+"""Rules on `.indirect()` views, each broken in test_indirect_refused."""
 
 PROOFS: dict[str, Proof] = {
     "GEN-02": Proof("ONKI212", too_many_partitions),
