@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from typing import Any
 
+from opennki.diag import OpenNkiError
 from opennki.ir.dtypes import DTYPES, DTypeInfo
 from opennki.ir.program import row_pitch, size_bytes
 from opennki.ir.types import Buffer
@@ -185,7 +187,12 @@ def whole(value: Any, what: str) -> int:
     """Return an int, or fail: `value` may be a NumPy integer, not a float or a tensor."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ViewError("ONKI210", f"the {what} of a view must be an int, got {value!r}")
-    return int(value.__index__())
+    try:
+        return index(value)
+    except TypeError as problem:
+        if isinstance(problem, OpenNkiError):
+            raise  # a tensor or a register says itself what it is
+        raise ViewError("ONKI210", f"the {what} of a view must be an int, got {value!r}") from None
 
 
 def _span(start: int, steps: Shape, counts: Shape) -> tuple[int, int]:
