@@ -189,7 +189,6 @@ def classes(a: Any, given: Scaling, kind: Kind = Kind.second) -> Any:
     assert (Named(4, label="n").shown, Named(5).y) == ("n 4", False)
     assert (given.total, Scaling(1.0).total) == (given.factor + given.offset, 1.0)
     assert kind == Kind.second
-    assert kind != Kind.first
     assert kind.name == "second"
     tile = loaded(a)
     nisa.tensor_scalar(

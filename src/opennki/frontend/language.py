@@ -14,6 +14,7 @@ from opennki.frontend.loops import dynamic_range, fori_loop, no_reorder, while_l
 from opennki.frontend.recorder import current
 from opennki.frontend.tensor import NkiTensor
 from opennki.frontend.tile_size import tile_size
+from opennki.frontend.valueless import is_int
 from opennki.ir.types import Space
 from opennki.isa.table import dma_copy, memset
 
@@ -187,7 +188,7 @@ def ds(start: int, size: int) -> DynamicSlice:
 
 def _range(called: str, start: Any, stop: Any, step: Any) -> range:
     for value in (start, stop, step):
-        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
+        if value is not None and not is_int(value):
             recorder = current(called)
             location, callers = recorder.place(recorder.locate(sys._getframe(2)))
             fail(

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from opennki.diag import fail
 from opennki.frontend.recorder import TraceRecorder, current
 from opennki.frontend.tensor import NkiTensor
+from opennki.frontend.valueless import is_int
 from opennki.ir.types import Register
 from opennki.isa.layout import FROZEN_REGISTER, REGISTER, SCALARS, RegisterLayout
 from opennki.isa.operators import OPERATORS
@@ -230,7 +231,7 @@ def register_alloc(x: int | NkiTensor | None = None) -> VirtualRegister:
     if isinstance(x, NkiTensor):
         register_load(register, x)
     elif x is not None:
-        if isinstance(x, bool) or not hasattr(x, "__index__") or not fits_register(int(x.__index__())):
+        if not is_int(x) or not fits_register(int(x.__index__())):
             fail(
                 "ONKI101",
                 **recorder.here(1),

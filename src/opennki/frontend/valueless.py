@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from operator import index
 from typing import Any, NoReturn
 
-from opennki.diag import fail
+from opennki.diag import OpenNkiError, fail
 
-__all__ = ["Valueless"]
+__all__ = ["Valueless", "is_int"]
 
 _FLOOR = "make a new tile with `nl.floor(nl.divide({}, {}))`"
 _NO_VALUE = "the elements get their values when the program runs"
@@ -64,6 +65,19 @@ class Valueless:
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         _refuse(self, "NumPy with {}", ("use the functions of `nki.language` and `nki.isa` in a kernel",))
+
+
+def is_int(value: Any) -> bool:
+    """Return True for what Python takes as an int, but for booleans. Errors: ONKI111 for a register."""
+    if isinstance(value, (bool, Valueless)) or not hasattr(value, "__index__"):
+        return False
+    try:
+        index(value)
+    except OpenNkiError:
+        raise
+    except TypeError:  # an array of several elements
+        return False
+    return True
 
 
 def _refuse(tensor: Any, what: str, help: tuple[str, ...], depth: int = 2) -> NoReturn:

@@ -10,7 +10,7 @@ from math import prod
 from operator import index
 from typing import Any
 
-from opennki.diag import OpenNkiError
+from opennki.frontend.valueless import Valueless, is_int
 from opennki.ir.dtypes import DTYPES, DTypeInfo
 from opennki.ir.program import row_pitch, size_bytes
 from opennki.ir.types import Buffer
@@ -185,14 +185,15 @@ def inferred(shape: Sequence[int], total: int, what: str) -> Shape:
 
 def whole(value: Any, what: str) -> int:
     """Return an int, or fail: `value` may be a NumPy integer, not a float or a tensor."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, Valueless):
+        raise ViewError(
+            "ONKI210",
+            f"the {what} of a view must be an int, got a tensor",
+            "pick with `.select(axis, t)` or `.ap(…, scalar_offset=t)` what is known at run time only",
+        )
+    if not is_int(value):
         raise ViewError("ONKI210", f"the {what} of a view must be an int, got {value!r}")
-    try:
-        return index(value)
-    except TypeError as problem:
-        if isinstance(problem, OpenNkiError):
-            raise  # a tensor or a register says itself what it is
-        raise ViewError("ONKI210", f"the {what} of a view must be an int, got {value!r}") from None
+    return index(value)
 
 
 def _span(start: int, steps: Shape, counts: Shape) -> tuple[int, int]:
