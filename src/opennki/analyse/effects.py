@@ -160,7 +160,7 @@ class EffectReader:
             if known is not None:
                 shift += step * known.first
                 pattern.append((step * known.step, known.count))
-            elif index is not None and index.kind is IndexKind.vector:
+            elif index is not None and index.kind in (IndexKind.vector, IndexKind.columns):
                 pattern[axis] = (step, extent)
             elif index is not None:
                 pattern.append((step, extent))
