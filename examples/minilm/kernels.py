@@ -1,9 +1,9 @@
 """The kernels of the encoder: attention, the GELU MLP, and the residual with its layer norm, all in float32.
 
-Activations are `[tokens, width]`, the tokens of all sentences one after the other. Each kernel is the same source
-for one core and for two, and shares its work in its own way: `add_norm` by tokens; `attention` by heads, the
-cores' partial sums meeting in shared memory behind a barrier; `gelu_mlp` by hidden features, the partial sums
-going straight to the other core with `sendrecv`.
+Activations are `[tokens, width]`, the tokens of all sentences one after the other. Each kernel is the same
+source for one core and for two, and shares its work in its own way: `add_norm` by tokens; `attention` by
+heads, the cores' partial sums meeting in shared memory behind a barrier; `gelu_mlp` by hidden features, the
+partial sums going straight to the other core with `sendrecv`.
 
 `width` and the number of hidden features of a core are multiples of 128, a head divides 128.
 """
@@ -59,9 +59,9 @@ def add_norm(x: Any, y: Any, scale: Any, shift: Any, epsilon: float = 1e-12) -> 
 def gelu_mlp(x: Any, w_in: Any, b_in: Any, w_out: Any, b_out: Any) -> Any:
     """Return `gelu(x @ w_in + b_in) @ w_out + b_out`, `[tokens, width]`, with the exact GELU.
 
-    `w_in` is `[width, hidden]`, `w_out` `[hidden, width]`, `b_in` `[hidden]`, `b_out` `[width]`. Each core has
-    its share of the hidden features, and so a partial sum of every output; then the cores swap halves of them,
-    by columns, and each finishes its own.
+    `w_in` is `[width, hidden]`, `w_out` `[hidden, width]`, `b_in` `[hidden]`, `b_out` `[width]`. Each core
+    has its share of the hidden features, and so a partial sum of every output; then the cores swap halves of
+    them, by columns, and each finishes its own.
     """
     tokens, width = x.shape
     pmax = nl.tile_size.pmax
@@ -118,10 +118,10 @@ def attention(
 ) -> Any:
     """Return the self-attention of each sentence, projected: `[tokens, width]`.
 
-    `x` is `[sentences * length, width]`, `mask` `[sentences, length]`, 1.0 for a token and 0.0 for padding, the
-    length at most 512. `w_qkv` is `[width, 3 * width]`, the columns of queries, keys and values, each head after
-    head; `w_out` is `[width, width]`, the biases are `[3 * width]` and `[width]`. Each core has its share of the
-    heads, and so a partial sum of every output. What padding gives is finite and of no use.
+    `x` is `[sentences * length, width]`, `mask` `[sentences, length]`, 1.0 for a token and 0.0 for padding,
+    the length at most 512. `w_qkv` is `[width, 3 * width]`, the columns of queries, keys and values, each
+    head after head; `w_out` is `[width, width]`, the biases are `[3 * width]` and `[width]`. Each core has
+    its share of the heads, and so a partial sum of every output. What padding gives is finite and of no use.
     """
     sentences, length = mask.shape
     tokens, width = x.shape
@@ -208,7 +208,7 @@ def _attend(
     """Write to `context` what the heads of a group get from the block of tokens that begins at `begin`.
 
     `context`, `queries` and `keys` are `[features of the group, tokens]`. `masks` has a tile
-    `[rows, tokens of the block]` for each 128 rows of queries, `values` a tile `[rows, features of the group]`
+    `[rows, tokens of the block]` for each 128 rows of queries, `values` one `[rows, features of the group]`
     for each 128 rows of keys.
     """
     features = queries.shape[0]
@@ -237,9 +237,7 @@ def _attend(
             op=nl.add,
         )
         nisa.tensor_reduce(dst=largest, op=nl.maximum, data=weights, axis=2)
-        nisa.tensor_tensor(
-            dst=weights, data1=weights, data2=largest.broadcast(2, attended), op=nl.subtract
-        )
+        nisa.tensor_tensor(dst=weights, data1=weights, data2=largest.broadcast(2, attended), op=nl.subtract)
         nisa.activation(dst=weights, op=nl.exp, data=weights)
         nisa.tensor_reduce(dst=sums, op=nl.add, data=weights, axis=2)
         nisa.reciprocal(dst=sums, data=sums)
@@ -256,9 +254,7 @@ def _attend(
                 moving = tile[:, head * head_features : (head + 1) * head_features]
                 nisa.nc_matmul(dst=product[:, head, :], stationary=stationary[:, head, :], moving=moving)
         divided = nl.ndarray((rows, heads, head_features), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(
-            dst=divided, data1=product, data2=sums.broadcast(2, head_features), op=nl.multiply
-        )
+        nisa.tensor_tensor(dst=divided, data1=product, data2=sums.broadcast(2, head_features), op=nl.multiply)
         back = nl.ndarray((features, rows), dtype=nl.float32, buffer=nl.psum)
         nisa.nc_transpose(dst=back, data=divided.reshape((rows, features)))
         nisa.tensor_copy(dst=context[:, row : row + rows], src=back)
@@ -266,14 +262,15 @@ def _attend(
 
 
 def _block_masks(mask: Any, first: int, number: int) -> list[Any]:
-    """Return what is added to the scores of a block of `number` sentences, a tile for each 128 rows of queries.
+    """Return what is added to the scores of a block of `number` sentences, a tile for each 128 rows.
 
-    A tile is `[rows, number * length]`: 0 where query and key are of one sentence and the key is a token.
+    A tile is `[rows, number * length]`: 0 where query and key are of one sentence and the key is a token,
+    elsewhere `MASKED`.
     """
     length = mask.shape[1]
     size = number * length
     tiles = []
-    for row, rows in _tiles(0, size):
+    for _, rows in _tiles(0, size):
         tile = nl.ndarray((rows, size), dtype=nl.float32, buffer=nl.sbuf)
         if number > 1:
             nisa.memset(dst=tile, value=0.0)
@@ -288,7 +285,7 @@ def _block_masks(mask: Any, first: int, number: int) -> list[Any]:
 
 
 def _add_partials(out: Any, partials: Any, bias: Any) -> None:
-    """Write to `out` the sum of the cores' partial sums and the bias; each core has its share of the tokens."""
+    """Write to `out` the sum of the cores' partial sums and the bias; each core has a share of the tokens."""
     cores, tokens, width = partials.shape
     biases = _on_all_partitions(bias)
     for first, rows in _tiles(*_share(tokens)):
@@ -303,7 +300,7 @@ def _add_partials(out: Any, partials: Any, bias: Any) -> None:
 
 
 def _product(stationary: Any, moving: Any) -> Any:
-    """Return `stationary.T @ moving` in PSUM, `[M, N]`, from chunks `[128, chunks, M]` and `[128, chunks, N]`."""
+    """Return `stationary.T @ moving`, `[M, N]` in PSUM, of `[128, chunks, M]` and `[128, chunks, N]`."""
     product = nl.ndarray((stationary.shape[2], moving.shape[2]), dtype=nl.float32, buffer=nl.psum)
     for chunk in range(stationary.shape[1]):
         nisa.nc_matmul(dst=product, stationary=stationary[:, chunk, :], moving=moving[:, chunk, :])
