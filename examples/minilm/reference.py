@@ -30,10 +30,9 @@ class PlainMiniLm:
         return self.tensors[f"embeddings.{name}_embeddings.weight"]
 
     def _layer(self, name: str, x: Tensor, mask: Tensor) -> Tensor:
+        by_head = (*x.shape[:2], self.config.heads, -1)
         query, key, value = (
-            self._linear(f"{name}.attention.self.{part}", x)
-            .unflatten(2, (self.config.heads, -1))
-            .transpose(1, 2)
+            self._linear(f"{name}.attention.self.{part}", x).reshape(by_head).transpose(1, 2)
             for part in ("query", "key", "value")
         )
         scores = query @ key.transpose(2, 3) / query.shape[3] ** 0.5

