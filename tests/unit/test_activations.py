@@ -12,7 +12,7 @@ from opennki.isa import activations
 
 # More than one block of elements, the last one not full; the tails, where a difference from 1 would cancel.
 DENSE = np.linspace(-13.0, 9.0, 20_011, dtype=np.float32)
-# The functions may be 4 ulp off (docs/conformance/numerics.md); a float64 formula rounded once is half of one.
+# Functions may be 4 ulp off (docs/conformance/numerics.md); a float64 formula rounded once is half of one.
 ULPS = 0.51
 
 
