@@ -112,7 +112,9 @@ class MiniLm(torch.nn.Module):
 
 def load_model(kernels: Kernels) -> MiniLm:
     """Return the model with the installed package's weights, for inference."""
-    return MiniLm(load_tensors(), load_config(), kernels).eval()
+    model = MiniLm(load_tensors(), load_config(), kernels)
+    model.eval()
+    return model
 
 
 def embed(sentences: Sequence[str], model: Embed) -> npt.NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -124,3 +125,21 @@ def test_a_degree_that_does_not_exist_is_told(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(SystemExit, match="NCC_EARG001"):
         main()
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_model
+@pytest.mark.slow
+def test_the_demo(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "examples.minilm.demo", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert figures["cosine_min"] >= SMALLEST_COSINE
+    assert figures["lnc"] == [1, 2]
+    assert figures["kernel_calls"] == 1 + 6 * 4
+    assert figures["codes"] == ["NCC_ENKI003"]
+    assert figures["refused"] == done.stdout.count("error[NCC_ENKI003]: NKI kernel ") == 2
+    assert figures["sentences"] == 50
+    one, two = (np.load(tmp_path / f"minilm-lnc{lnc}.npy") for lnc in (1, 2))
+    assert one.shape == two.shape == (50, 384)
+    np.testing.assert_allclose(one, two, rtol=0, atol=1e-5)
