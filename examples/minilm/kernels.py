@@ -149,47 +149,22 @@ def attention(
         turned = _transposed(x[offset : offset + count, :])
         blocks = []
         for place, number in _tiles(0, spanned, per_block):
+            begin = place * length
             masks = _block_masks(mask, first + place, number)
-            values = []
-            for at, rows in _tiles(place * length, (place + number) * length):
-                tile = nl.ndarray((rows, end - start), dtype=nl.float32, buffer=nl.sbuf)
-                product = _product(turned[:, :, at : at + rows], value_weights)
-                nisa.tensor_tensor(dst=tile, data1=product, data2=value_biases[:rows, :], op=nl.add)
-                values.append(tile)
-            blocks.append((place * length, masks, values))
-
+            here = turned[:, :, begin : begin + number * length]
+            blocks.append((begin, masks, _values(here, value_weights, value_biases)))
         contexts = []
         for group, (at, size) in enumerate(groups):
             columns = slice(at - start, at - start + size)
-            queries = nl.ndarray((size, count), dtype=nl.float32, buffer=nl.sbuf)
-            keys = nl.ndarray((size, count), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_scalar(
-                dst=queries,
-                data=_product(query_weights[:, :, columns], turned),
-                op0=nl.add,
-                operand0=query_biases[group],
-                op1=nl.multiply,
-                operand1=head_features**-0.5,
-            )
-            nisa.tensor_scalar(
-                dst=keys,
-                data=_product(key_weights[:, :, columns], turned),
-                op0=nl.add,
-                operand0=key_biases[group],
-            )
+            factor = head_features**-0.5
+            queries = _affine(query_weights[:, :, columns], turned, query_biases[group], factor)
+            keys = _affine(key_weights[:, :, columns], turned, key_biases[group])
             context = nl.ndarray((size, count), dtype=nl.float32, buffer=nl.sbuf)
             for begin, masks, values in blocks:
                 heads_values = [tile[:, columns] for tile in values]
                 _attend(context, queries, keys, begin, masks, heads_values, head_features)
             contexts.append(context)
-
-        for at, rows in _tiles(0, count):
-            total = nl.ndarray((rows, width), dtype=nl.float32, buffer=nl.psum)
-            for context, weights in zip(contexts, out_weights, strict=True):
-                nisa.nc_matmul(dst=total, stationary=context[:, at : at + rows], moving=weights)
-            partial = nl.ndarray((rows, width), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_copy(dst=partial, src=total)
-            nisa.dma_copy(dst=partials[core, offset + at : offset + at + rows, :], src=partial)
+        _write_sums(partials[core, offset : offset + count, :], contexts, out_weights)
 
     nisa.core_barrier(data=partials, cores=(0, 1))
     _add_partials(out, partials, b_out)
@@ -259,6 +234,43 @@ def _attend(
         nisa.nc_transpose(dst=back, data=divided.reshape((rows, features)))
         nisa.tensor_copy(dst=context[:, row : row + rows], src=back)
         row += rows
+
+
+def _values(turned: Any, weights: Any, biases: Any) -> list[Any]:
+    """Return the values of a block of tokens, a tile `[rows, features]` for each 128 of them.
+
+    `turned` is `[128, chunks, tokens]`, `weights` `[128, chunks, features]`, `biases` `[128, features]`.
+    """
+    tiles = []
+    for first, rows in _tiles(0, turned.shape[2]):
+        tile = nl.ndarray((rows, biases.shape[1]), dtype=nl.float32, buffer=nl.sbuf)
+        product = _product(turned[:, :, first : first + rows], weights)
+        nisa.tensor_tensor(dst=tile, data1=product, data2=biases[:rows, :], op=nl.add)
+        tiles.append(tile)
+    return tiles
+
+
+def _affine(weights: Any, turned: Any, bias: Any, factor: float = 1.0) -> Any:
+    """Return `(weights.T @ turned + bias) * factor` in SBUF, features on the partitions, `bias` a column."""
+    product = _product(weights, turned)
+    tile = nl.ndarray(product.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_scalar(dst=tile, data=product, op0=nl.add, operand0=bias, op1=nl.multiply, operand1=factor)
+    return tile
+
+
+def _write_sums(partial: Any, contexts: Sequence[Any], weights: Sequence[Any]) -> None:
+    """Write this core's partial sums of the output, `[tokens, width]` in HBM: a product for each group.
+
+    `contexts` are `[features of the group, tokens]`, `weights` `[features of the group, width]`.
+    """
+    tokens, width = partial.shape
+    for first, rows in _tiles(0, tokens):
+        total = nl.ndarray((rows, width), dtype=nl.float32, buffer=nl.psum)
+        for context, moving in zip(contexts, weights, strict=True):
+            nisa.nc_matmul(dst=total, stationary=context[:, first : first + rows], moving=moving)
+        tile = nl.ndarray((rows, width), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=tile, src=total)
+        nisa.dma_copy(dst=partial[first : first + rows, :], src=tile)
 
 
 def _block_masks(mask: Any, first: int, number: int) -> list[Any]:
