@@ -15,6 +15,7 @@ import numpy as np
 
 from opennki.diag import error, fail
 from opennki.diag.say import warn
+from opennki.execute.blas import one_blas_thread
 from opennki.execute.core import meeting_step
 from opennki.execute.limits import check_memory, memory_limit
 from opennki.execute.machine import Machine
@@ -324,7 +325,7 @@ def _simulate(
 
         return run
 
-    run_cores([core(recorder) for recorder in recorders], launch.meeting)
+    run_cores([core(recorder) for recorder in recorders], launch.meeting, one_blas_thread)
     agree_on_constants(recorders)
     programs = [recorder.program() for recorder in recorders]
     check_agreement(kernel.name, where, programs, [results[i] for i in range(degree)])
