@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from opennki.build.foreign import adapter, framework_of_call
 from opennki.build.pipeline import bake
 from opennki.build.places import call_location
 from opennki.build.recall import RunOptions, call_key, compiled_before, recall, remember
@@ -42,6 +43,8 @@ def run_options(options: RunOptions) -> Iterator[None]:
 def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """Return what the kernel returns for NumPy arrays; inputs that it writes are changed in place.
 
+    Tensors of PyTorch and JAX go to their adapter.
+
     The graph's degree is `run --lnc`, NEURON_CC_FLAGS, the environment, the kernel's own; all rules of baking
     hold. With NKI_SIMULATOR=1 the kernel is simulated at its own degree instead. A call like an earlier one
     runs what was compiled then, unless something that the kernel depends on has changed.
@@ -52,6 +55,10 @@ def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object])
         executable, arrays = known
         warn(executable.findings)
         return executable(*arrays)
+    if call is None:
+        framework = framework_of_call(kernel.name, (*args, *kwargs.values()))
+        if framework is not None:
+            return adapter(framework).launch(kernel, args, kwargs)
     if simulator_requested():
         from opennki.frontend.simulate import simulate
 

@@ -26,4 +26,16 @@ ENTRIES: tuple[Entry, ...] = (
         fix="give an artifact or a kernel",
         source="OpenNKI",
     ),
+    Entry(
+        code="ONKI603",
+        title="tensors of two frameworks",
+        template="kernel `{kernel}` is called with tensors of {first} and of {second}",
+        stage="launch",
+        cause=(
+            "A kernel runs in the framework of its tensors, and what it writes in place is the caller's own "
+            "tensor: of two frameworks neither can hold the other's."
+        ),
+        fix="convert them to one: `torch.from_numpy(x)`, `jnp.asarray(x)`, `np.asarray(x)`",
+        source="OpenNKI",
+    ),
 )
