@@ -22,7 +22,7 @@ from opennki.settings import (
     target_setting,
 )
 
-__all__ = ["RunOptions", "launch", "run_options"]
+__all__ = ["RunOptions", "launch", "options_in_force", "run_options"]
 
 
 _OPTIONS = [RunOptions()]
@@ -38,6 +38,11 @@ def run_options(options: RunOptions) -> Iterator[None]:
         yield
     finally:
         _OPTIONS[0] = before
+
+
+def options_in_force() -> RunOptions:
+    """Return the options of `opennki run`, for the adapters of frameworks."""
+    return _OPTIONS[0]
 
 
 def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> object:

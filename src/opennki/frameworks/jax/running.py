@@ -1,0 +1,79 @@
+"""Running a kernel call of a compiled graph: what XLA calls back, and how an error of ours gets out of it."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opennki.build.executable import BakedCall
+from opennki.build.values import flatten
+from opennki.frontend.simulate import simulate
+from opennki.frontend.trace import filled
+
+if TYPE_CHECKING:
+    from opennki.frameworks.jax.site import Site
+
+__all__ = ["callback", "run_simulated"]
+
+Array = np.ndarray[Any, Any]
+Callback = Callable[..., Any]
+
+_TEXT = """
+def call(*arrays):
+    outputs = run(arrays)
+    if isinstance(outputs, BaseException):
+        raise outputs
+    return outputs
+"""
+
+
+def callback(site: Site, call: BakedCall | None, problems: deque[Exception]) -> Callback:
+    """Return what XLA calls for a kernel call, on NumPy arrays that it owns; without `call` it simulates.
+
+    An error is put into `problems`, and raised in a function that bears the name of the kernel and the line
+    of its call: XLA prints the frames of a callback into the message that the user reads.
+    """
+    written = [i for i, tensor in enumerate(site.artifact.signature.inputs) if tensor.is_written]
+
+    def run(arrays: Sequence[Array]) -> Sequence[Array] | Exception:
+        given = list(arrays)
+        for number in written:
+            given[number] = np.array(given[number])
+        try:
+            if call is None:
+                return run_simulated(site, given)
+            return call.run(given).outputs
+        except Exception as problem:
+            problems.append(problem)
+            return problem.with_traceback(None)
+
+    place = site.location
+    return _at(place.file if place else "<kernel>", place.line if place else 1, site.bound.kernel.name, run)
+
+
+def _at(file: str, line: int, name: str, run: Callable[[Sequence[Array]], Any]) -> Callback:
+    """Return a function of that name, at that line, which calls `run` and raises what it returns."""
+    tree = ast.parse(_TEXT)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr | ast.arg):
+            node.lineno = node.end_lineno = max(line, 1)
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.name = name
+    names: dict[str, Any] = {"run": run}
+    exec(compile(tree, file, "exec"), names)
+    found: Callback = names[name]
+    return found
+
+
+def run_simulated(site: Site, arrays: Sequence[Array]) -> Sequence[Array]:
+    """Return the outputs of a simulation at the kernel's own degree, with no rule of baking."""
+    given = [np.array(array) for array in arrays]
+    args, kwargs = filled(site.bound.args, site.bound.kwargs, given)
+    value = simulate(site.bound.kernel)(*args, **kwargs)
+    found: Any = flatten(site.artifact.signature.returns, value)
+    return tuple(found)
