@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, NoReturn
 
 import jax
-import numpy as np
 from jax.extend import core
 
 from opennki.artifact import artifact_bytes
 from opennki.build.executable import BakedCall
 from opennki.diag import fail
 from opennki.diag.say import warn
+from opennki.frameworks.jax.eager import run
 from opennki.frameworks.jax.operands import result_dtypes, whole_aliases
 from opennki.frameworks.jax.private import (
     graph_of,
@@ -24,8 +23,8 @@ from opennki.frameworks.jax.private import (
     lower_neuron,
     set_rules,
 )
-from opennki.frameworks.jax.running import callback, run_simulated
-from opennki.frameworks.jax.site import Site, bake_eagerly, bake_sites, settings_of_graph, sites_in
+from opennki.frameworks.jax.running import callback
+from opennki.frameworks.jax.site import Site, bake_sites, settings_of_graph, sites_in
 from opennki.graph import CALL_TARGET, call_config
 from opennki.settings import simulator_requested
 
@@ -39,25 +38,8 @@ class _Baked(dict[Site, BakedCall]):
     """The calls of the module that is being lowered."""
 
 
-@jax.jit
-def _arrays(*arrays: np.ndarray[Any, Any]) -> Any:
-    """Return NumPy arrays as JAX's: a jitted identity takes a third of the time of `jnp.asarray`."""
-    return arrays
-
-
 def _run(*tensors: Any, site: Site) -> Any:
-    """Run a call outside any graph, at once and in this thread."""
-    arrays = [np.asarray(tensor) for tensor in tensors]
-    if simulator_requested():
-        outputs: Sequence[Any] = run_simulated(site, arrays)
-    else:
-        call = bake_eagerly(site).calls[0]
-        for number, tensor in enumerate(call.signature.inputs):
-            if tensor.is_written:
-                arrays[number] = np.array(arrays[number])
-        outputs = call.execute(arrays).outputs
-    device = next((t.sharding for t in tensors if isinstance(t, jax.Array) and t.committed), None)
-    return list(_arrays(*outputs)) if device is None else [jax.device_put(o, device) for o in outputs]
+    return run(site, tensors)
 
 
 def _shapes(*_: Any, site: Site) -> list[Any]:

@@ -14,6 +14,7 @@ from jax.extend import core
 from jax.interpreters import ad, batching, mlir
 
 __all__ = [
+    "ARRAY",
     "FOLDER",
     "graph_of",
     "is_exported",
@@ -29,6 +30,9 @@ __all__ = [
 
 FOLDER = str(Path(jax.__file__).parent)
 """Where JAX's own frames are."""
+
+ARRAY: type = type(jax.numpy.zeros(0))
+"""The type of JAX's arrays that hold values; `jax.Array` is that of tracers too."""
 
 
 def set_rules(primitive: Any, derivative: Any, batch: Any, cpu: Any, other: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import atexit
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,9 @@ __all__ = ["callback", "run_simulated"]
 Array = np.ndarray[Any, Any]
 Callback = Callable[..., Any]
 
+EXIT_SECONDS = 10.0
+"""How long the end of the process waits for kernels that daemon threads run."""
+
 _TEXT = """
 def call(*arrays):
     outputs = run(arrays)
@@ -29,6 +34,52 @@ def call(*arrays):
         raise outputs
     return outputs
 """
+
+
+class _Gate:
+    """Lets calls through until the interpreter exits. State: how many are inside, and whether it is closed.
+
+    A thread that is inside XLA when Python is torn down aborts the process: it is ended at its next step in
+    Python, below frames of C++. So at exit those inside are waited for, and later ones stay where they are;
+    only daemon threads can be.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._inside = 0
+        self._is_closed = False
+
+    def __enter__(self) -> None:
+        with self._condition:
+            if not self._is_closed:
+                self._inside += 1
+                return
+        _stay()
+
+    def __exit__(self, *_: object) -> None:
+        with self._condition:
+            self._inside -= 1
+            self._condition.notify_all()
+            is_closed = self._is_closed
+        if is_closed:
+            _stay()
+
+    def close(self) -> None:
+        """Wait until nobody is inside, but not for ever; let nobody in or out any more."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.wait_for(lambda: self._inside == 0, timeout=EXIT_SECONDS)
+
+
+def _stay() -> None:
+    """Wait for the end of the process."""
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+_GATE = _Gate()
+atexit.register(_GATE.close)
 
 
 def callback(site: Site, call: BakedCall | None, problems: deque[Exception]) -> Callback:
@@ -44,9 +95,8 @@ def callback(site: Site, call: BakedCall | None, problems: deque[Exception]) -> 
         for number in written:
             given[number] = np.array(given[number])
         try:
-            if call is None:
-                return run_simulated(site, given)
-            return call.run(given).outputs
+            with _GATE:
+                return run_simulated(site, given) if call is None else call.run(given).outputs
         except Exception as problem:
             problems.append(problem)
             return problem.with_traceback(None)

@@ -15,10 +15,8 @@ from msgspec.structs import replace
 from opennki.build.executable import BakedCall, Executable
 from opennki.build.launch import options_in_force
 from opennki.build.pipeline import bake
-from opennki.build.recall import compiled_before
 from opennki.cache import CACHE, Bound, Traced
 from opennki.diag import Location, fail
-from opennki.diag.say import warn
 from opennki.frameworks.jax.operands import check_written, operands_of
 from opennki.frameworks.jax.private import is_staged, sub_jaxprs
 from opennki.frontend.kernel import Kernel
@@ -38,7 +36,6 @@ from opennki.targets import Target
 __all__ = [
     "GraphSettings",
     "Site",
-    "bake_eagerly",
     "bake_sites",
     "settings_of_graph",
     "site_of",
@@ -166,20 +163,6 @@ def site_of(
     traced = CACHE.trace(bound)
     check_written(traced.artifact, place)
     return Site(bound, traced, degree, place), operands.arrays
-
-
-def bake_eagerly(site: Site) -> Executable:
-    """Return the executable of a call outside any graph, for LNC=1. Errors: NCC_ENKI003."""
-    target = target_setting(options_in_force().target, spelled="--target ")
-    traced, degree = site.settled(eager_degree(), target)
-    baked = compiled_before(traced, 1, target.value)
-    if baked is None:
-        call = site.call(traced, degree, is_eager=True)
-        baked = bake(Graph(calls=(call,)), eager_degree(), target, traced.artifact.findings)
-        if traced.key is not None:
-            CACHE.memory.keep_made(traced.key, (1, target.value.name), baked)
-    warn((*baked.findings, *traced.remarks))
-    return baked
 
 
 def bake_sites(sites: Sequence[Site], settings: GraphSettings) -> Executable:
