@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from opennki.build.executable import BakedCall
 from opennki.build.values import flatten
+from opennki.diag import OpenNkiError, error
 from opennki.frontend.simulate import simulate
 from opennki.frontend.trace import filled
 
@@ -34,6 +36,8 @@ def call(*arrays):
         raise outputs
     return outputs
 """
+
+_ANEW = "JAX keeps the graphs that it has compiled: `jax.clear_caches()`, then this one is made anew"
 
 
 class _Gate:
@@ -97,12 +101,21 @@ def callback(site: Site, call: BakedCall | None, problems: deque[Exception]) -> 
         try:
             with _GATE:
                 return run_simulated(site, given) if call is None else call.run(given).outputs
-        except Exception as problem:
+        except Exception as raised:
+            problem = _with_way_out(raised)
             problems.append(problem)
             return problem.with_traceback(None)
 
     place = site.location
     return _at(place.file if place else "<kernel>", place.line if place else 1, site.bound.kernel.name, run)
+
+
+def _with_way_out(problem: Exception) -> Exception:
+    """Say how a graph is compiled anew that was compiled while the runtime's degree was another one."""
+    if not isinstance(problem, OpenNkiError) or problem.diagnostics[0].code != "ONKI304":
+        return problem
+    found = problem.diagnostics[0]
+    return error(replace(found, help=(_ANEW, *found.help[:1])))
 
 
 def _at(file: str, line: int, name: str, run: Callable[[Sequence[Array]], Any]) -> Callback:
