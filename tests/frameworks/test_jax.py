@@ -155,14 +155,8 @@ def test_loops_of_jax_around_a_kernel(lnc: int) -> None:
 
 
 def test_a_rule_of_the_users_own_for_vmap() -> None:
-    @jax.custom_batching.custom_vmap
-    def half(x: Any) -> Any:
-        return halve(x)
-
-    @half.def_vmap
-    def _(size: int, batched: Any, x: Any) -> Any:
-        return halve(x.reshape(-1, 16)).reshape(x.shape), True
-
+    half = jax.custom_batching.custom_vmap(lambda x: halve(x))
+    half.def_vmap(lambda size, is_batched, x: (halve(x.reshape(-1, 16)).reshape(x.shape), True))
     xs = jnp.stack([jnp.asarray(ramp(32))] * 2)
     np.testing.assert_array_equal(jax.vmap(half)(xs), xs * 0.5)
 

@@ -17,12 +17,13 @@ jnp: Any = jax.numpy
 
 def with_gradient(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward` with the gradients that `backward` gives for its inputs, result and gradient."""
-    function = jax.custom_vjp(forward)
+    function: Any = jax.custom_vjp(forward)
     function.defvjp(
         lambda *inputs: ((y := forward(*inputs)), (inputs, y)),
         lambda kept, dy: tuple(backward(*kept[0], kept[1], dy)),
     )
-    return function
+    found: Callable[..., Any] = function
+    return found
 
 
 def block_of(lnc: int) -> Callable[..., Any]:

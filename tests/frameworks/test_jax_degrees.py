@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,13 +51,20 @@ def outcome(call: Callable[[], Any]) -> str:
     return "values"
 
 
+WAYS: dict[str, Callable[[Any, Any, int | None], Any]] = {
+    "at once": lambda kernel, x, _: kernel(x),
+    "jitted": lambda kernel, x, _: jax.jit(lambda x: kernel(x))(x),
+    "compiled": lambda kernel, x, option: opennki.compile(lambda x: kernel(x), x, lnc=option)(x),
+}
+
+
 def cells(way: str) -> Any:
     for bracket, env, flag, target in itertools.product(EITHER, EITHER, EITHER, ALLOWED):
         for option in EITHER if way == "compiled" and flag != 2 else (None,):
             yield bracket, env, flag, option, target
 
 
-@pytest.mark.parametrize("way", ["at once", "jitted", "compiled"])
+@pytest.mark.parametrize("way", WAYS)
 def test_every_cell_of_the_table(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = set()
     for cell in cells(way):
@@ -71,15 +79,8 @@ def test_every_cell_of_the_table(way: str, monkeypatch: pytest.MonkeyPatch) -> N
                 monkeypatch.setenv(name, str(value))
         kernel = halve if bracket is None else halve[bracket]
         x = jnp.asarray(ramp(2, 2))
-        calls: dict[str, Callable[[], Any]] = {
-            "at once": lambda kernel=kernel, x=x: kernel(x),
-            "jitted": lambda kernel=kernel, x=x: jax.jit(lambda x: kernel(x))(x),
-            "compiled": lambda kernel=kernel, x=x, lnc=option: opennki.compile(
-                lambda x: kernel(x), x, lnc=lnc
-            )(x),
-        }
         expected = oracle(way, *cell)
-        assert outcome(calls[way]) == expected, cell
+        assert outcome(partial(WAYS[way], kernel, x, option)) == expected, cell
         seen.add(expected)
     codes = {"NCC_ENKI003", "NCC_EARG001", "values"}
     assert seen == (codes if way == "at once" else codes | {"NCC_EVRF066", "ONKI304"})

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from opennki.build.executable import BakedCall, Executable
+from opennki.build.places import call_location
 from opennki.diag import Diagnostic, fail
 from opennki.frameworks.jax.private import retraced
 from opennki.frameworks.jax.site import GraphSettings, bake_sites, sites_in, with_settings
@@ -74,7 +75,7 @@ class FunctionExecutable(Executable):
 
     def save(self, path: str | Path) -> NoReturn:
         """Refuse: JAX's own part has no form in a file yet. ONKI626."""
-        fail("ONKI626", function=self.name)
+        fail("ONKI626", at=call_location(), function=self.name)
 
     def _check(self, arrays: Sequence[Any]) -> None:
         expected = self._inner.args_info[0]
@@ -82,6 +83,7 @@ class FunctionExecutable(Executable):
         if given != jax.tree.structure(expected):
             fail(
                 "ONKI006",
+                at=call_location(),
                 problem=f"`{self.name}` was compiled for the arguments {_shown(expected)}, "
                 f"and is called with {_shown(arrays)}",
                 help=["call it with arguments of the structure of the examples"],
@@ -90,7 +92,13 @@ class FunctionExecutable(Executable):
             shape, dtype = np.shape(value), _dtype_of(value)
             if shape != tuple(info.shape) or dtype != info.dtype:
                 got = f"{dtype}{list(shape)}" if dtype is not None else f"a `{type(value).__name__}`"
-                fail("ONKI702", name=name, got=got, expected=f"{info.dtype}{list(info.shape)}")
+                fail(
+                    "ONKI702",
+                    at=call_location(),
+                    name=name,
+                    got=got,
+                    expected=f"{info.dtype}{list(info.shape)}",
+                )
 
     def _failure(self, text: str) -> Exception | None:
         """Return the error of a kernel whose text JAX reports."""
@@ -117,9 +125,9 @@ def compile(
     tracing the kernels.
     """
     if isinstance(graph, jax.export.Exported):
-        fail("ONKI601", graph=graph.fun_name, kind="`jax.export`")
+        fail("ONKI601", at=call_location(), graph=graph.fun_name, kind="`jax.export`")
     if not callable(graph):
-        fail("ONKI602", graph=type(graph).__name__, reason="it is no function")
+        fail("ONKI602", at=call_location(), graph=type(graph).__name__, reason="it is no function")
     function = cast("Callable[..., Any]", graph)
     name = getattr(function, "__name__", type(function).__name__)
 
@@ -145,6 +153,7 @@ def _check_examples(examples: Sequence[object], values: Mapping[str, object]) ->
             if not (isinstance(leaf, bool | int | float | complex) or hasattr(leaf, "dtype")):
                 fail(
                     "ONKI006",
+                    at=call_location(),
                     problem=f"example {number} holds a `{type(leaf).__name__}`, which is no array",
                     help=["give it by name: `opennki.compile(function, *arrays, name=value)`"],
                 )
@@ -152,6 +161,7 @@ def _check_examples(examples: Sequence[object], values: Mapping[str, object]) ->
         if any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(value)):
             fail(
                 "ONKI006",
+                at=call_location(),
                 problem=f"`{name}` is the example of an array, given by name",
                 help=["give the examples of arrays by position"],
             )

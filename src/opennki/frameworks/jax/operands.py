@@ -90,7 +90,7 @@ def _tensor(kernel: Kernel, name: str, value: Any, place: Location | None) -> An
     if value.shape == ():
         if isinstance(value, jax.core.Tracer):
             fail("ONKI624", at=place, label=f"`{name}` is traced", kernel=kernel.name, argument=name)
-        return np.asarray(value)
+        return np.asarray(value)[()]
     if isinstance(value, np.ndarray) and jax.dtypes.canonicalize_dtype(value.dtype) != value.dtype:
         _refuse_wide(kernel.name, f"argument `{name}`", value.dtype, place)
     return _Tensor(value)

@@ -17,7 +17,7 @@ from opennki.build.launch import options_in_force
 from opennki.build.pipeline import bake
 from opennki.cache import CACHE, Bound, Traced
 from opennki.diag import Location, fail
-from opennki.frameworks.jax.operands import check_written, operands_of
+from opennki.frameworks.jax.operands import check_written, operands_of, result_dtypes
 from opennki.frameworks.jax.private import is_staged, sub_jaxprs
 from opennki.frontend.kernel import Kernel
 from opennki.graph import Graph, KernelCall
@@ -150,7 +150,7 @@ def site_of(
 ) -> tuple[Site, tuple[Any, ...]]:
     """Return a kernel call, traced for the shapes of its tensors, and the tensors.
 
-    Errors: those of `operands_of` and of tracing, ONKI623.
+    Errors: those of `operands_of` and of tracing, ONKI623, ONKI625.
     """
     operands = operands_of(kernel, args, kwargs, place)
     settings = settings_of_graph()
@@ -162,6 +162,7 @@ def site_of(
     )
     traced = CACHE.trace(bound)
     check_written(traced.artifact, place)
+    result_dtypes(traced.artifact, place)
     return Site(bound, traced, degree, place), operands.arrays
 
 
