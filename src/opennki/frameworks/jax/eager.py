@@ -97,9 +97,10 @@ def _baked(site: Site, call: Call | None) -> Executable:
 
 def _outputs(executable: Executable, tensors: Sequence[Any]) -> list[Any]:
     baked = executable.calls[0]
+    given_back = {output.alias for output in baked.signature.outputs}
     arrays = [
-        np.array(tensor) if spec.is_written else np.asarray(tensor)
-        for tensor, spec in zip(tensors, baked.signature.inputs, strict=True)
+        np.array(tensor) if spec.is_written or number in given_back else np.asarray(tensor)
+        for number, (tensor, spec) in enumerate(zip(tensors, baked.signature.inputs, strict=True))
     ]
     return _placed(baked.execute(arrays).outputs, tensors)
 

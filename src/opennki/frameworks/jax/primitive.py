@@ -17,7 +17,6 @@ from opennki.frameworks.jax.operands import result_dtypes, whole_aliases
 from opennki.frameworks.jax.private import (
     graph_of,
     is_exported,
-    keep,
     kept,
     lower_callback,
     lower_neuron,
@@ -58,10 +57,7 @@ def _no_batch(_: Any, __: Any, *, site: Site) -> NoReturn:
 
 def _baked(context: Any, site: Site) -> BakedCall:
     """Return the call as its graph has it; all calls of the graph are baked at the first one."""
-    known: _Baked | None = kept(context, _Baked)
-    if known is None:
-        known = _Baked()
-        keep(context, known)
+    known = kept(context, _Baked)
     settings = settings_of_graph()
     if site not in known:
         known.update(settings.calls)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax.extend import core
@@ -19,7 +19,6 @@ __all__ = [
     "graph_of",
     "is_exported",
     "is_staged",
-    "keep",
     "kept",
     "lower_callback",
     "lower_neuron",
@@ -27,6 +26,8 @@ __all__ = [
     "set_rules",
     "sub_jaxprs",
 ]
+
+T = TypeVar("T")
 
 FOLDER = str(Path(jax.__file__).parent)
 """Where JAX's own frames are."""
@@ -68,14 +69,17 @@ def graph_of(context: mlir.LoweringRuleContext) -> core.Jaxpr | None:
     return None
 
 
-def keep(context: mlir.LoweringRuleContext, value: object) -> None:
-    """Keep a value with the module that is being lowered."""
-    context.module_context.keepalives.append(value)
+def kept(context: mlir.LoweringRuleContext, make: Callable[[], T]) -> T:
+    """Return what is kept with the module that is being lowered, by the function that makes it.
 
-
-def kept(context: mlir.LoweringRuleContext, kind: type) -> Any:
-    """Return the value of a kind that is kept with the module, None if there is none."""
-    return next((value for value in context.module_context.keepalives if isinstance(value, kind)), None)
+    It is kept among JAX's own lowerings, as that is a dictionary which lives as long as the module: what
+    `keepalives` holds keeps a module from being exported.
+    """
+    found: dict[Any, Any] = context.module_context.cached_primitive_lowerings
+    if make not in found:
+        found[make] = make()
+    value: T = found[make]
+    return value
 
 
 def is_exported(context: mlir.LoweringRuleContext) -> bool:
