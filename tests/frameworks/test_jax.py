@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -211,6 +212,10 @@ def slow(self, arrays):
 started = threading.Event()
 function = jax.jit(lambda x: sum(halve[2](x * i) for i in range(4)))
 x = jnp.ones((128, 512))
+if sys.argv[1] == "devices":  # XLA's own threads, and nobody waits for them
+    mesh = jax.sharding.Mesh(jax.devices(), "d")
+    spec = jax.sharding.PartitionSpec("d")
+    function = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=spec, out_specs=spec))
 function(x).block_until_ready()
 BakedCall.run = slow
 is_daemon = sys.argv[1] == "daemon"
@@ -225,12 +230,12 @@ print("end of the script", flush=True)
 """
 
 
-@pytest.mark.parametrize("kind", ["daemon", "plain"])
+@pytest.mark.parametrize("kind", ["daemon", "plain", "devices"])
 def test_the_process_ends_with_calls_in_flight(kind: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", _EXIT, kind],
         cwd=Path(__file__).parents[2],
-        env={**import_module("os").environ, "PYTHONPATH": "src"},
+        env=os.environ | {"PYTHONPATH": "src", "XLA_FLAGS": "--xla_force_host_platform_device_count=4"},
         capture_output=True,
         text=True,
         timeout=90,

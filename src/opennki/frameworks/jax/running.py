@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import atexit
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from msgspec.structs import replace
 
@@ -29,6 +31,9 @@ Callback = Callable[..., Any]
 EXIT_SECONDS = 10.0
 """How long the end of the process waits for kernels that daemon threads run."""
 
+QUIET_SECONDS = 0.25
+"""How long no call must come from XLA's own threads before the process ends."""
+
 _TEXT = """
 def call(*arrays):
     outputs = run(arrays)
@@ -43,36 +48,55 @@ _ANEW = "JAX keeps the graphs that it has compiled: `jax.clear_caches()`, then t
 class _Gate:
     """Lets calls through until the interpreter exits. State: how many are inside, and whether it is closed.
 
-    A thread that is inside XLA when Python is torn down aborts the process: it is ended at its next step in
-    Python, below frames of C++. So at exit those inside are waited for, and later ones stay where they are;
-    only daemon threads can be.
+    A daemon thread that is inside XLA when Python is torn down aborts the process: it is ended at its next
+    step in Python, below frames of C++. So at exit the calls inside are waited for, and daemon threads stay
+    where they are from then on. XLA's own threads pass: JAX waits for what they compute, after us.
     """
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._inside = 0
+        self._entered = 0
         self._is_closed = False
 
     def __enter__(self) -> None:
+        if self._is_closed and _is_daemon():
+            _stay()
         with self._condition:
-            if not self._is_closed:
-                self._inside += 1
-                return
-        _stay()
+            self._inside += 1
+            self._entered += 1
 
     def __exit__(self, *_: object) -> None:
         with self._condition:
             self._inside -= 1
             self._condition.notify_all()
-            is_closed = self._is_closed
-        if is_closed:
+        if self._is_closed and _is_daemon():
             _stay()
 
     def close(self) -> None:
-        """Wait until nobody is inside, but not for ever; let nobody in or out any more."""
+        """Wait until nobody is inside, but not for ever; let no daemon thread in or out any more.
+
+        With several devices calls run in XLA's own threads, where those that are still to come cannot be
+        seen: then none must come for a while.
+        """
+        end = time.monotonic() + EXIT_SECONDS
         with self._condition:
             self._is_closed = True
             self._condition.wait_for(lambda: self._inside == 0, timeout=EXIT_SECONDS)
+        if self._entered and jax.local_device_count() > 1:
+            before = -1
+            while before != self._entered and time.monotonic() < end:
+                before = self._entered
+                jax.block_until_ready([jax.device_put(0.0, device) + 1 for device in jax.local_devices()])
+                time.sleep(QUIET_SECONDS)
+                with self._condition:
+                    self._condition.wait_for(lambda: self._inside == 0, timeout=EXIT_SECONDS)
+
+
+def _is_daemon() -> bool:
+    """True for a daemon thread that Python has started."""
+    thread = threading.current_thread()
+    return thread.daemon and not isinstance(thread, threading._DummyThread)
 
 
 def _stay() -> None:
