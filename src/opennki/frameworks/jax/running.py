@@ -87,7 +87,8 @@ class _Gate:
             before = -1
             while before != self._entered and time.monotonic() < end:
                 before = self._entered
-                jax.block_until_ready([jax.device_put(0.0, device) + 1 for device in jax.local_devices()])
+                for array in [jax.device_put(0.0, device) + 1 for device in jax.local_devices()]:
+                    array.block_until_ready()
                 time.sleep(QUIET_SECONDS)
                 with self._condition:
                     self._condition.wait_for(lambda: self._inside == 0, timeout=EXIT_SECONDS)
