@@ -15,7 +15,7 @@ import pytest
 
 import opennki
 from opennki import nki
-from tests.unit.kernels import add_scaled, halve, ramp
+from tests.unit.kernels import add_scaled, first_half, halve, ramp
 
 jax: Any = pytest.importorskip("jax")
 jnp: Any = jax.numpy
@@ -314,3 +314,20 @@ def test_text_for_neuron_carries_the_call() -> None:
     assert "api_version = 2" in text
     assert "output_operand_aliases" in text
     assert text == traced.lower(lowering_platforms=("neuron",)).as_text()
+
+
+def test_an_export_carries_the_same_call_on_every_platform() -> None:
+    name = "AwsNeuronCustomNativeKernel"
+    checks = [jax.export.DisabledSafetyCheck.custom_call(name)]
+    for platform in ("cpu", "neuron"):
+        exported = jax.export.export(jax.jit(halve[2]), platforms=(platform,), disabled_checks=checks)(ramp())
+        assert exported.platforms == (platform,)
+        assert exported.mlir_module().count(f"@{name}") == 1
+
+
+def test_elements_that_nobody_writes_are_said_at_the_users_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "1")
+    for function in (first_half, jax.jit(lambda x: first_half(x))):
+        with pytest.warns(opennki.OpenNkiWarning, match="ONKI401") as caught:
+            function(jnp.asarray(ramp()))
+        assert [Path(warning.filename).name for warning in caught] == ["test_jax.py"]
