@@ -17,7 +17,7 @@ from opennki.frameworks.jax.private import FOLDER
 from opennki.frameworks.jax.site import site_of
 from opennki.frontend.kernel import Kernel
 
-__all__ = ["compile", "launch", "read"]
+__all__ = ["compile", "launch", "load_graph", "read"]
 
 hide(FOLDER)
 
@@ -43,3 +43,8 @@ def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object])
 def read(path: Path) -> NoReturn:
     """Refuse: JAX has no files of its own that are graphs. ONKI602."""
     fail("ONKI602", graph=str(path), reason="JAX's graphs are given as functions")
+
+
+def load_graph(files: Mapping[str, bytes], executable: object, file: str) -> NoReturn:
+    """Refuse: no `.nkx` file holds a graph of JAX's (ONKI626), so this one was not written by us. ONKI502."""
+    fail("ONKI502", file=file, reason="it claims a graph of JAX, which no such file holds")
