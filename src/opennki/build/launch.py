@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from opennki.build.foreign import adapter, framework_of_call
 from opennki.build.pipeline import bake
 from opennki.build.places import call_location
 from opennki.build.recall import RunOptions, call_key, compiled_before, recall, remember
@@ -21,7 +22,7 @@ from opennki.settings import (
     target_setting,
 )
 
-__all__ = ["RunOptions", "launch", "run_options"]
+__all__ = ["RunOptions", "launch", "options_in_force", "run_options"]
 
 
 _OPTIONS = [RunOptions()]
@@ -39,8 +40,15 @@ def run_options(options: RunOptions) -> Iterator[None]:
         _OPTIONS[0] = before
 
 
+def options_in_force() -> RunOptions:
+    """Return the options of `opennki run`, for the adapters of frameworks."""
+    return _OPTIONS[0]
+
+
 def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """Return what the kernel returns for NumPy arrays; inputs that it writes are changed in place.
+
+    Tensors of PyTorch and JAX go to their adapter.
 
     The graph's degree is `run --lnc`, NEURON_CC_FLAGS, the environment, the kernel's own; all rules of baking
     hold. With NKI_SIMULATOR=1 the kernel is simulated at its own degree instead. A call like an earlier one
@@ -52,6 +60,10 @@ def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object])
         executable, arrays = known
         warn(executable.findings)
         return executable(*arrays)
+    if call is None:
+        framework = framework_of_call(kernel.name, (*args, *kwargs.values()))
+        if framework is not None:
+            return adapter(framework).launch(kernel, args, kwargs)
     if simulator_requested():
         from opennki.frontend.simulate import simulate
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from opennki.build.executable import Executable
+from opennki.build.foreign import adapter, framework_of, framework_of_call
 from opennki.build.places import Caller, python_call
 from opennki.build.tracing import trace_call
 from opennki.diag import Diagnostic, Severity, error, fail
@@ -23,13 +24,13 @@ from opennki.targets import Target
 __all__ = ["bake", "compile", "compile_graph", "degree_findings", "read_calls"]
 
 _LATER = {
-    ".pt2": "PyTorch export",
     ".hlo": "HLO",
     ".pb": "HLO",
     ".mlir": "StableHLO",
     ".stablehlo": "StableHLO",
 }
-_FRAMEWORKS = {"torch": "PyTorch", "jax": "JAX", "jaxlib": "JAX"}
+_FILES = {".pt2": "torch"}
+"""The adapter that reads a framework's files."""
 
 
 def compile(
@@ -66,6 +67,14 @@ def compile_graph(
     by: Caller,
 ) -> Executable:
     """Return the executable, its findings kept and not said."""
+    if isinstance(graph, str | Path) and Path(graph).suffix.lower() in _FILES:
+        graph = adapter(_FILES[Path(graph).suffix.lower()]).read(Path(graph))
+    framework = _framework(graph, examples, values)
+    if framework is not None:
+        chip = target_setting(target, spelled=by.target)
+        degree = graph_degree(lnc, chip, spelled=by.lnc)
+        check_degree(degree, chip, at=by.place)
+        return adapter(framework).compile(graph, examples, values, degree, chip)
     calls = read_calls(graph)
     findings: Iterable[Diagnostic] = ()
     if calls is None:
@@ -131,12 +140,20 @@ def read_calls(graph: object) -> tuple[KernelCall, ...] | None:
         return (KernelCall(artifact=_read(Path(graph))),)
     if isinstance(graph, list | tuple):
         return tuple(_each(i, item) for i, item in enumerate(graph)) or _no_calls()
-    framework = _FRAMEWORKS.get(type(graph).__module__.partition(".")[0])
-    if framework is not None:
-        fail("ONKI601", graph=type(graph).__name__, kind=framework)
     if isinstance(graph, Kernel) or callable(graph):
         return None
     fail("ONKI602", graph=type(graph).__name__, reason="it is no artifact, path, kernel or function")
+
+
+def _framework(graph: object, examples: Sequence[object], values: Mapping[str, object]) -> str | None:
+    """Return the adapter's name of a framework's graph: by its type, or by the examples of a function."""
+    if isinstance(graph, KernelArtifact | str | Path | list | tuple):
+        return None
+    if isinstance(graph, Kernel) or framework_of(graph) is None:
+        name = getattr(graph, "__name__", type(graph).__name__)
+        found = framework_of_call(name, (*examples, *values.values()))
+        return None if isinstance(graph, Kernel) else found
+    return framework_of(graph)
 
 
 def _each(position: int, item: object) -> KernelCall:
