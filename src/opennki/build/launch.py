@@ -24,7 +24,7 @@ from opennki.settings import (
     target_setting,
 )
 
-__all__ = ["RunOptions", "compiled_call", "current_options", "launch", "run_options"]
+__all__ = ["RunOptions", "compiled_call", "options_in_force", "launch", "run_options"]
 
 
 _OPTIONS = [RunOptions()]
@@ -95,6 +95,6 @@ def compiled_call(
     return traced, baked, arguments
 
 
-def current_options() -> RunOptions:
+def options_in_force() -> RunOptions:
     """Return the options of `opennki run` that are in force."""
     return _OPTIONS[0]

@@ -11,15 +11,25 @@ from types import FrameType
 from opennki.diag.records import Diagnostic, OpenNkiWarning, Severity
 from opennki.diag.render import render_text
 
-__all__ = ["caller", "warn"]
+__all__ = ["caller", "hide", "warn"]
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
+_hidden: tuple[str, ...] = (_PACKAGE,)
+
+
+def hide(folder: str) -> None:
+    """Count the frames of a library as ours from here on: one that calls the user's functions and kernels."""
+    global _hidden
+    prefix = os.path.join(folder, "")
+    if prefix not in _hidden:
+        _hidden = (*_hidden, prefix)
+
 
 def caller() -> FrameType | None:
-    """Return the innermost frame that is not ours: the user's line."""
+    """Return the innermost frame that is neither ours nor a hidden library's: the user's line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(_hidden):
         frame = frame.f_back
     return frame
 

@@ -14,7 +14,7 @@ import torch
 from msgspec import Struct
 
 import opennki.frameworks.torch.ops  # noqa: F401  # the operators are registered
-from opennki.build.launch import current_options
+from opennki.build.launch import options_in_force
 from opennki.build.places import Caller, call_location
 from opennki.build.tracing import bound_call
 from opennki.cache import CACHE
@@ -189,7 +189,7 @@ def _graph_settings() -> tuple[Setting[Target], Setting[int] | None]:
     if options is not None:
         chip, degree = settings_of(options)
         return chip, degree
-    target = target_setting(current_options().target, spelled="--target ")
+    target = target_setting(options_in_force().target, spelled="--target ")
     return target, graph_degree(None, target) if kernel_lnc_from_graph() else None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from opennki.build.launch import compiled_call, current_options
+from opennki.build.launch import compiled_call, options_in_force
 from opennki.build.places import call_location
 from opennki.build.recall import Recalled, recall, remember
 from opennki.build.values import nest
@@ -60,7 +60,7 @@ def _call_key(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     if not isinstance(kernel.degree, int | str | None):
         return None
     grad = torch.is_grad_enabled()
-    key: list[Any] = ["torch", type(kernel.degree), kernel.degree, current_options(), launch_variables()]
+    key: list[Any] = ["torch", type(kernel.degree), kernel.degree, options_in_force(), launch_variables()]
     key += kwargs
     for value in (*args, *kwargs.values()):
         kind = type(value)

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from opennki.build.executable import BakedCall
-from opennki.build.launch import current_options
+from opennki.build.launch import options_in_force
 from opennki.build.pipeline import bake
 from opennki.diag.say import warn
 from opennki.frameworks.torch.config import artifact_of, kernel_call, parse_config
@@ -74,8 +74,8 @@ def _baked_of(config: str) -> BakedCall:
         return bound.baked
     call = kernel_call(parse_config(config))
     own = call.degree or Setting(call.artifact.lnc, "its artifact", "artifact")
-    target = target_setting(current_options().target, [call.artifact.target], spelled="--target ")
-    graph = direct_call_degree(own, current_options().lnc)
+    target = target_setting(options_in_force().target, [call.artifact.target], spelled="--target ")
+    graph = direct_call_degree(own, options_in_force().lnc)
     key = (config, graph.value, target.value.name)
     found = _ALONE.get(key)
     if found is None:
