@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,63 @@ def test_a_pickle_is_never_read(run: Run) -> None:
     status, _, err = run("exec", "f.nkx", "--input", "x.npy")
     assert status == 2
     assert err.startswith("error[ONKI005]: cannot read `x.npy`: it is no .npy array: ")
+
+
+def header(shape: tuple[int, ...], descr: str = "<f4") -> bytes:
+    """Return the start of a .npy file that says it has such an array."""
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    text += b" " * (63 - (len(text) + 10) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (header((512, 64)), "it is cut short: 0 of 131072 bytes"),
+        (header((512, 64)) + bytes(131071), "it is cut short: 131071 of 131072 bytes"),
+        (header((1 << 50, 64)) + bytes(64), f"it is cut short: 64 of {1 << 58} bytes"),
+        (header((512, 64), "|O") + bytes(64), "it is no .npy array: "),
+        (header((512, 64), "<f99") + bytes(64), "it is no .npy array: "),
+        (b"\x93NUMPY\x09\x00" + bytes(100), "it is no .npy array: "),
+        (b"\x93NUM", "it is no .npy array: "),
+        (b"", "it is no .npy array: "),
+        (b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535, "it is no .npy array: "),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\x7f" + b"{" * 10, "it is no .npy array: "),
+    ],
+    ids=["no data", "one byte less", "vast", "objects", "dtype", "version", "cut", "empty", "deep", "long"],
+)
+def test_a_file_that_is_no_array_is_refused_at_once(run: Run, data: bytes, says: str) -> None:
+    executable(run)
+    Path("x.npy").write_bytes(data)
+    status, _, err = run("exec", "f.nkx", "--input", "x.npy")
+    assert status == 2
+    assert err.startswith("error[ONKI005]: cannot read `x.npy`: ")
+    assert says in err
+
+
+def test_a_pipe_is_not_waited_for(run: Run) -> None:
+    executable(run)
+    os.mkfifo("x.npy")
+    status, _, err = run("exec", "f.nkx", "--input", "x.npy")
+    assert status == 2
+    assert "cannot read `x.npy`: it is no regular file" in err
+
+
+def test_outputs_are_written_all_or_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    executable(run)
+    np.save("x.npy", ramp(512, 64))
+    Path("out").mkdir()
+    Path("out/out.npy").write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    status, _, err = run("exec", "f.nkx", "--input", "x.npy", "--output-dir", "out")
+    assert status == 1
+    assert "error[ONKI504]: cannot write `out/out.npy`: no space left on device" in err
+    assert [p.name for p in Path("out").iterdir()] == ["out.npy"]
+    assert Path("out/out.npy").read_bytes() == b"old"
 
 
 def test_one_of_several_kernel_calls(run: Run) -> None:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from opennki.artifact.container import FORMATS, Manifest, pack, unpack
-from opennki.artifact.files import read_bounded, read_container, write_atomically, write_container
+from opennki.artifact.files import (
+    check_regular,
+    read_bounded,
+    read_container,
+    write_atomically,
+    write_container,
+    write_together,
+)
 from opennki.artifact.nka import artifact_bytes, artifact_of, load_artifact, save_artifact
 from opennki.ir.types import register_save
 
@@ -12,6 +19,7 @@ __all__ = [
     "Manifest",
     "artifact_bytes",
     "artifact_of",
+    "check_regular",
     "load_artifact",
     "pack",
     "read_bounded",
@@ -20,6 +28,7 @@ __all__ = [
     "unpack",
     "write_atomically",
     "write_container",
+    "write_together",
 ]
 
 register_save(save_artifact)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from opennki.artifact.container import MAX_BYTES, Manifest, pack, unpack
 from opennki.diag import fail
 
-__all__ = ["read_bounded", "read_container", "write_atomically", "write_container"]
+__all__ = [
+    "check_regular",
+    "read_bounded",
+    "read_container",
+    "write_atomically",
+    "write_container",
+    "write_together",
+]
 
 _BINARY: int = getattr(os, "O_BINARY", 0)  # Windows
 
@@ -36,32 +44,50 @@ def read_container(path: str | Path, kind: str) -> tuple[Manifest, dict[str, byt
 
 
 def write_atomically(path: str | Path, data: bytes) -> Path:
-    """Write `data` to a temporary file beside `path`, sync it, rename it. Errors: ONKI504.
+    """Write a file whole or not at all, and return its path. Errors: ONKI504.
 
-    Whatever interrupts it, the temporary file is removed and an old file stays as it was. A symbolic link is
-    written through.
+    Whatever interrupts it, the temporary file is removed and an old file stays as it was. A symbolic
+    link is written through.
     """
-    temporary = ""
+    write_together([(path, lambda file: _write(file, data))])
+    return Path(path)
+
+
+def _write(file: IO[bytes], data: bytes) -> None:
+    file.write(data)
+
+
+def write_together(files: Sequence[tuple[str | Path, Callable[[IO[bytes]], None]]]) -> None:
+    """Write several files, all of them or none, each by what writes into an open file. Errors: ONKI504.
+
+    All are written to temporary files and synced before the first one takes its name.
+    """
+    waiting: list[tuple[str, str]] = []
+    path: str | Path = ""
     try:
-        target = os.path.realpath(path)
-        if os.path.exists(target) and not os.path.isfile(target):
-            fail("ONKI504", file=str(path), reason=_no_file(os.path.isdir(target)))
-        folder = os.path.dirname(target)
-        temporary = os.path.join(folder, f".opennki.{os.getpid()}.{os.urandom(6).hex()}.tmp")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        for path, write in files:
+            target = os.path.realpath(path)
+            if os.path.exists(target) and not os.path.isfile(target):
+                fail("ONKI504", file=str(path), reason=_no_file(os.path.isdir(target)))
+            folder = os.path.dirname(target)
+            temporary = os.path.join(folder, f".opennki.{os.getpid()}.{os.urandom(6).hex()}.tmp")
+            waiting.append((temporary, target))
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+            with os.fdopen(descriptor, "wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+        for temporary, target in waiting:
+            os.replace(temporary, target)
     except BaseException as problem:  # Ctrl-C too leaves nothing behind
-        with suppress(OSError):
-            os.unlink(temporary)
+        for temporary, _ in waiting:
+            with suppress(OSError):
+                os.unlink(temporary)
         if not isinstance(problem, OSError | ValueError):
             raise
         fail("ONKI504", file=str(path), reason=_reason(problem))
-    _sync_folder(folder)
-    return Path(path)
+    for folder in {os.path.dirname(target) for _, target in waiting}:
+        _sync_folder(folder)
 
 
 def _sync_folder(folder: str) -> None:
@@ -74,22 +100,28 @@ def _sync_folder(folder: str) -> None:
             os.close(descriptor)
 
 
-def read_bounded(path: str | Path) -> bytes:
-    """Return the bytes of a regular file of at most `MAX_BYTES`.
-
-    Errors: ONKI005, ONKI502 beyond the limit.
-    """
+def check_regular(path: str | Path) -> int:
+    """Return the bytes of a regular file: opening a pipe would wait for ever. Errors: ONKI005."""
     try:
         found = os.stat(path)
     except (OSError, ValueError) as problem:  # ValueError: a null character
         fail("ONKI005", file=str(path), reason=_reason(problem))
     if not stat.S_ISREG(found.st_mode):
         fail("ONKI005", file=str(path), reason=_no_file(stat.S_ISDIR(found.st_mode)))
-    if found.st_size > MAX_BYTES:
-        fail("ONKI502", file=str(path), reason=f"it has {found.st_size} bytes, more than {MAX_BYTES}")
+    return found.st_size
+
+
+def read_bounded(path: str | Path) -> bytes:
+    """Return the bytes of a regular file of at most `MAX_BYTES`.
+
+    Errors: ONKI005, ONKI502 beyond the limit.
+    """
+    size = check_regular(path)
+    if size > MAX_BYTES:
+        fail("ONKI502", file=str(path), reason=f"it has {size} bytes, more than {MAX_BYTES}")
     try:
         with open(path, "rb") as file:
-            return file.read(found.st_size)
+            return file.read(size)
     except OSError as problem:
         fail("ONKI005", file=str(path), reason=_reason(problem))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from msgspec import Struct
@@ -52,9 +53,21 @@ def call_location() -> Location | None:
 
 
 def is_ours(raised: BaseException) -> bool:
-    """True if `raised` left a function of ours, or a library that we called, and not the user's code."""
+    """True if `raised` left a function of ours, or a library that we called, and not the user's code.
+
+    Recursion without end meets its limit anywhere; it belongs to the file that is on the stack most often.
+    """
+    if isinstance(raised, RecursionError):
+        files = Counter(_files(raised.__traceback__))
+        return bool(files) and _is_package(files.most_common(1)[0][0])
     found = _innermost(raised.__traceback__, lambda name: _is_package(name) or _is_users_own(name))
     return found is not None and _is_package(found.tb_frame.f_code.co_filename)
+
+
+def _files(step: TracebackType | None) -> Iterator[str]:
+    while step is not None:
+        yield step.tb_frame.f_code.co_filename
+        step = step.tb_next
 
 
 def raised_at(raised: BaseException) -> Location | None:

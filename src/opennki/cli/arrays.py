@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+from opennki.artifact import check_regular, write_together
 from opennki.build.executable import BakedCall, RunResult
 from opennki.diag import fail
 from opennki.ir.dtypes import DTYPES, canonical
@@ -56,14 +59,27 @@ def _refuse(call: BakedCall, problem: str) -> None:
 
 
 def _read(path: Path, tensor: Input) -> Array:
+    size = check_regular(path)
     try:
         with path.open("rb") as file:
+            _check_size(file, size)
             array: Array = np.lib.format.read_array(file, allow_pickle=False)
     except OSError as problem:
         fail("ONKI005", file=str(path), reason=(problem.strerror or str(problem)).lower())
     except (ValueError, EOFError, MemoryError) as problem:
         fail("ONKI005", file=str(path), reason=f"it is no .npy array: {_first_line(problem)}")
     return _as_declared(array, tensor, path)
+
+
+def _check_size(file: IO[bytes], size: int) -> None:
+    """Refuse a file that is shorter than its header says, before memory is taken for what it lacks."""
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    needed = prod(shape) * dtype.itemsize
+    if not dtype.hasobject and size - file.tell() < needed:
+        raise ValueError(f"it is cut short: {size - file.tell()} of {needed} bytes")
+    file.seek(0)
 
 
 def _first_line(problem: Exception) -> str:
@@ -114,19 +130,22 @@ def save_outputs(
     """Write the outputs as `<name>.npy` into `folder` and return the file, dtype and shape of each.
 
     An input that the kernel writes is an output under the input's name; a returned tensor that is such an
-    input as a whole is not written twice. Errors: ONKI504.
+    input as a whole is not written twice. All are written, or none. Errors: ONKI504.
     """
-    written: list[dict[str, Any]] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, array in _named(call, arrays, result):
-            path = folder / f"{name}.npy"
-            np.save(path, array, allow_pickle=False)
-            dtype = _dtype_name(array.dtype)
-            written.append({"file": str(path), "dtype": dtype, "shape": list(array.shape)})
     except OSError as problem:
         fail("ONKI504", file=str(folder), reason=(problem.strerror or str(problem)).lower())
-    return written
+    named = [(folder / f"{name}.npy", array) for name, array in _named(call, arrays, result)]
+    write_together([(path, partial(_save, array)) for path, array in named])
+    return [
+        {"file": str(path), "dtype": _dtype_name(array.dtype), "shape": list(array.shape)}
+        for path, array in named
+    ]
+
+
+def _save(array: Array, file: IO[bytes]) -> None:
+    np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def _named(call: BakedCall, arrays: Sequence[Array], result: RunResult) -> Iterable[tuple[str, Array]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from opennki.execute.limits import check_memory
 from opennki.execute.machine import Machine, Step
 from opennki.execute.memory import Arena, Storage, buffer_bytes, new_storage
 from opennki.execute.rendezvous import Rendezvous
@@ -57,6 +58,7 @@ class CoreProgram:
             if buffer.space is Space.shared_hbm
         }
         self._pool: dict[int, list[Array]] = {}
+        self.held_bytes = 0
         self._attrs: dict[tuple[int, int], dict[str, Any]] = {}
         self.machine.dynamic |= _dynamic_buffers(program)
         self.steps = self._prepare(program.body, -1)
@@ -129,7 +131,13 @@ class CoreProgram:
             placed = self.storages[number] = arena.place(buffer)
             steps.append(lambda: arena.claim(buffer, placed))
             return
-        free = self._pool.get(buffer_bytes(buffer))
+        size = buffer_bytes(buffer)
+        free = self._pool.get(size)
+        if not free:
+            at = self.program.locations[buffer.location] if buffer.location >= 0 else None
+            core, cores = self.program.core, self.meeting().cores
+            check_memory(self.held_bytes, size, tensor=buffer.name, at=at, core=core, cores=cores)
+            self.held_bytes += size
         storage = new_storage(buffer, free.pop() if free else None)
         self.storages[number] = storage
         if item is None or not self._overwrites(item, number, buffer):

@@ -18,6 +18,8 @@ import numpy as np
 from opennki.diag import Diagnostic, Label, Location, OpenNkiError, diagnostic, error
 from opennki.execute.core import CoreProgram
 from opennki.execute.inputs import checked_inputs
+from opennki.execute.limits import check_memory
+from opennki.execute.memory import buffer_bytes
 from opennki.execute.rendezvous import Aborted, Hopeless, Rendezvous
 from opennki.execute.widened import SharedBuffer, widened_program
 from opennki.ir.types import KernelArtifact, Output, Space
@@ -50,9 +52,14 @@ class Prepared:
         self._lock = threading.Lock()
         self._meeting = Rendezvous(artifact.lnc)
         self._shared: dict[str, SharedBuffer] = {}
+        held = 0
         for program in artifact.programs:
             for buffer in program.buffers:
                 if buffer.space is Space.shared_hbm and buffer.key not in self._shared:
+                    size = buffer_bytes(buffer)
+                    at = program.locations[buffer.location] if buffer.location >= 0 else None
+                    check_memory(held, size, tensor=buffer.name, at=at, core=None, cores=1)
+                    held += size
                     self._shared[buffer.key] = SharedBuffer(buffer, precise)
         with collector_paused():
             storages = {key: shared.storage for key, shared in self._shared.items()}

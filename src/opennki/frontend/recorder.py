@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,6 +43,10 @@ from opennki.targets import Target
 __all__ = ["BufferHandle", "TraceRecorder", "call_kernel"]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+MAX_BUFFERS = 1_000_000
+"""How many tensors a program has at most: far more than any kernel, and soon reached by one without end."""
+
 _ASSIGNED = re.compile(r"(?:^|;|\s)([A-Za-z_]\w*)\s*(?::[^=;]+)?=\s*$")
 
 
@@ -266,6 +270,8 @@ class TraceRecorder:
                 line, shown = self._sites.get(location) or self._site(location)
                 count = self._counts[line] = self._counts.get(line, -1) + 1
                 key = f"{line}#{count}"
+        if len(self.buffers) >= MAX_BUFFERS:
+            self._allocates_for_ever(location)
         buffer = Buffer(
             id=len(self.buffers),
             name=shown,
@@ -282,6 +288,19 @@ class TraceRecorder:
         handle = BufferHandle(self, buffer, bool(name))
         self.enter(handle)
         return handle
+
+    def _allocates_for_ever(self, location: int) -> NoReturn:
+        at, callers = self.place(location)
+        fail(
+            "ONKI212",
+            at=at,
+            label="allocated here",
+            callers=callers,
+            core=self.core,
+            says=f"the kernel has allocated {MAX_BUFFERS} tensors on core {self.core}, more no program has",
+            help=["let the loop around this line end", "make a loop of so many turns with `nl.fori_loop`"],
+            data={"limit": MAX_BUFFERS},
+        )
 
     def _located(self, frame: FrameType | None) -> int:
         if frame is None:

@@ -16,8 +16,9 @@ import numpy as np
 from opennki.diag import error, fail
 from opennki.diag.say import warn
 from opennki.execute.core import meeting_step
+from opennki.execute.limits import check_memory, memory_limit
 from opennki.execute.machine import Machine
-from opennki.execute.memory import Arena, Storage, new_storage
+from opennki.execute.memory import Arena, Storage, buffer_bytes, new_storage
 from opennki.execute.numpy import run_cores
 from opennki.execute.rendezvous import Hopeless, Rendezvous
 from opennki.execute.widened import SharedBuffer, WidenedLayouts, check_views, widened_buffer
@@ -97,6 +98,7 @@ class EagerRecorder(TraceRecorder):
         self.closed_loops: set[int] = set()
         self.handles: weakref.WeakValueDictionary[int, BufferHandle] = weakref.WeakValueDictionary()
         self._decoded: dict[tuple[int, int], dict[str, Any]] = {}
+        self._held = 0
         self.kept_layouts: Sequence[TileLayout] = (
             self.layouts if launch.precise else WidenedLayouts(self.layouts)
         )
@@ -105,6 +107,7 @@ class EagerRecorder(TraceRecorder):
         """Give a new buffer its storage, unwritten."""
         buffer = handle.buffer
         self.handles[buffer.id] = handle
+        self._claim_memory(buffer)
         if buffer.space is Space.shared_hbm:
             handle.storage = self.launch.storage(buffer, self.constants.data(buffer.key))
             return
@@ -116,6 +119,19 @@ class EagerRecorder(TraceRecorder):
         else:
             handle.storage = new_storage(kept)
             handle.storage.fill_unwritten(kept)
+
+    def _claim_memory(self, buffer: Buffer) -> None:
+        """Count a tensor's bytes. Errors: ONKI705.
+
+        Nobody says when a tensor dies; so those alive are counted when all that were made would be too much.
+        """
+        more = buffer_bytes(buffer) * (1 if self.launch.precise else 4)
+        limit = memory_limit() // self.degree
+        if self._held + more > limit:
+            self._held = sum(buffer_bytes(h.buffer) for h in self.handles.values()) - buffer_bytes(buffer)
+            at = self.place(buffer.location)[0] if buffer.location >= 0 else None
+            check_memory(self._held, more, tensor=buffer.name, at=at, core=self.core, cores=self.degree)
+        self._held += more
 
     def _arena(self, space: Space) -> Arena:
         if space not in self.arenas:

@@ -6,6 +6,7 @@ first time, everything is coerced and checked, the engine is chosen, and the ver
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
@@ -23,6 +24,8 @@ from opennki.isa.recorder import CURRENT, NkiInstruction, Recorder
 from opennki.isa.spell import operand_label
 
 __all__ = ["check_call", "make_emitter"]
+
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 _TEMPLATE = """
 def key({names}):
@@ -93,7 +96,7 @@ def make_emitter(row: Row) -> Callable[..., NkiInstruction]:
         operands=", ".join(_operand_of(role) for role in row.roles),
         given_name="name" if "name" in names else "None",
     )
-    exec(compile(text, f"<row {row.name}>", "exec"), scope)
+    exec(compile(text, f"{_FOLDER}<row {row.name}>", "exec"), scope)  # a file of ours, to who looks at frames
     emitter: Callable[..., NkiInstruction] = scope[row.name]
     row.key = scope["key"]
     emitter.__doc__ = row.doc

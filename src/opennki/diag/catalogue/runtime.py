@@ -55,4 +55,22 @@ ENTRIES: tuple[Entry, ...] = (
         ),
         source="nki/api/nki/isa/__init__.py:265",
     ),
+    Entry(
+        code="ONKI705",
+        title="memory of this machine",
+        template=(
+            "`{tensor}` needs {bytes} bytes beside {held} that the run holds, this machine has {limit} for it"
+        ),
+        stage="run",
+        cause=(
+            "The tensors of a run lie in this machine's memory, of which a run takes three quarters at most, "
+            "shared by its cores. A tensor's memory is free again when nothing refers to the tensor: a loop "
+            "that allocates and keeps what it allocates grows until it ends."
+        ),
+        fix=(
+            "let the loop end, and let go of tensors that are done with\n"
+            "run the kernel on smaller tensors: its tiles do the same work"
+        ),
+        source="OpenNKI",
+    ),
 )

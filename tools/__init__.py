@@ -1,0 +1,1 @@
+"""Programs of the house: stubs, damaged files."""
