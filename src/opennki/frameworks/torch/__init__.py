@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from opennki.settings import Setting
     from opennki.targets import Target
 
-__all__ = ["compile", "launch", "read"]
+__all__ = ["compile", "launch", "load", "read"]
 
 
 def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
@@ -43,3 +43,10 @@ def read(path: Path) -> object:
     from opennki.frameworks.torch.archive import read_exported
 
     return read_exported(path)
+
+
+def load(files: Mapping[str, bytes], executable: Executable, file: str) -> Executable:
+    """Return the executable of the exported program in a `.nkx` file."""
+    from opennki.frameworks.torch.exported import load_graph
+
+    return load_graph(files, executable, file)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from msgspec import Struct
 
-import opennki.frameworks.torch.ops  # noqa: F401  # the operators are registered
+import opennki.frameworks.torch.operators  # noqa: F401  # which registers them
 from opennki.build.launch import options_in_force
 from opennki.build.places import Caller, call_location
 from opennki.build.tracing import bound_call

@@ -42,7 +42,7 @@ def eager_call(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
         executable, tensors = known
         warn(executable.findings)
         baked = executable.calls[0]
-        return _run(baked.name, baked.signature, baked.run, tensors)
+        return _run(baked.name, baked.signature, baked.execute, tensors)
     arrays, tensors_of = as_arrays(kernel, args, kwargs)
     if simulator_requested():
         from opennki.frontend.simulate import simulate
@@ -52,7 +52,7 @@ def eager_call(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     remember(kernel, call, traced, executable, arguments, args, kwargs)
     warn((*executable.findings, *traced.remarks))
     baked = executable.calls[0]
-    return _run(baked.name, baked.signature, baked.run, [tensors_of[id(a.array)] for a in arguments])
+    return _run(baked.name, baked.signature, baked.execute, [tensors_of[id(a.array)] for a in arguments])
 
 
 def _call_key(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable | None:

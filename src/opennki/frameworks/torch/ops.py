@@ -1,14 +1,10 @@
-"""The two operators that stand for every kernel call in a graph: `opennki::call` and `opennki::call_mut`.
-
-A call that writes no input gives new tensors. One that writes inputs gives nothing: functionalization takes
-no operator that does both, so its new outputs are made before it and are written too.
-"""
+"""What the operators do: run the baked call that a node names, or bake a graph of this one call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -23,14 +19,7 @@ from opennki.graph import Graph
 from opennki.ir.types import Signature
 from opennki.settings import Setting, direct_call_degree, target_setting
 
-__all__ = ["BAKED", "Bound", "bind"]
-
-_LIBRARY = torch.library.Library("opennki", "DEF")
-_LIBRARY.define("call(str config, Tensor[] args) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
-_LIBRARY.define(
-    "call_mut(str config, Tensor(a!)[] written, Tensor(b!)[] out, Tensor[] args) -> ()",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
+__all__ = ["BAKED", "Bound", "bind", "fake_call", "run_call", "run_call_mut"]
 
 _PREFIX = "baked:"
 
@@ -105,13 +94,15 @@ def _is_input(output: Any, signature: Signature) -> bool:
     return is_input(output, signature)
 
 
-def _call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
+def run_call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Run a call that writes no input and return its outputs."""
     return _run(_baked_of(config), args)
 
 
-def _call_mut(
+def run_call_mut(
     config: str, written: list[torch.Tensor], out: list[torch.Tensor], args: list[torch.Tensor]
 ) -> None:
+    """Run a call that writes inputs; its new outputs go into `out`."""
     baked = _baked_of(config)
     signature = baked.signature
     changed, others = iter(written), iter(args)
@@ -127,7 +118,8 @@ def _call_mut(
     torch.autograd.graph.increment_version([*written, *out])
 
 
-def _fake_call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
+def fake_call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return tensors of the outputs' shapes and dtypes."""
     bound = BAKED.get(config)
     signature = bound.baked.signature if bound else artifact_of(parse_config(config)).signature
     return [
@@ -135,22 +127,3 @@ def _fake_call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
         for output in signature.outputs
         if not _is_input(output, signature)
     ]
-
-
-def _fake_call_mut(config: str, written: Any, out: Any, args: Any) -> None:
-    """Nothing is made."""
-
-
-def _no_batch(*_: object) -> NoReturn:
-    raise NotImplementedError(
-        "torch.vmap over an NKI kernel: a kernel is traced for fixed shapes, so write the batch loop in it"
-    )
-
-
-for _name, _function, _fake in (
-    ("call", _call, _fake_call),
-    ("call_mut", _call_mut, _fake_call_mut),
-):
-    _LIBRARY.impl(_name, _function, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"opennki::{_name}", _fake, lib=_LIBRARY)
-    torch.library.register_vmap(f"opennki::{_name}", _no_batch, lib=_LIBRARY)

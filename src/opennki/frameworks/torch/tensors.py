@@ -85,7 +85,7 @@ def facts_of(tensor: torch.Tensor) -> TensorFacts:
         str(tensor.layout),
         tensor.device.type,
         tensor.dim(),
-        tensor.requires_grad and torch.is_grad_enabled(),
+        tensor.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_exporting(),
     )
 
 
