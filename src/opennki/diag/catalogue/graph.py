@@ -103,4 +103,17 @@ ENTRIES: tuple[Entry, ...] = (
         fix="set the target before the graph is built: `export NEURON_PLATFORM_TARGET_OVERRIDE=…`",
         source="OpenNKI",
     ),
+    Entry(
+        code="ONKI616",
+        title="inner degree that the vendor drops",
+        template="`wrap_nki({kernel}[{degree}])` runs at LNC={degree} here and at LNC=1 with torch-neuronx",
+        stage="launch",
+        cause=(
+            "torch-neuronx takes the degree from the wrapper's own bracket. One inside of it is dropped there "
+            "without a word; OpenNKI keeps it."
+        ),
+        fix="put the bracket on the wrapper: `wrap_nki({kernel})[{degree}]`",
+        source="notes of users of torch-neuronx (nki-0.7 §7)",
+        severity=Severity.warning,
+    ),
 )

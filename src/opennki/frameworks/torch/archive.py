@@ -172,6 +172,12 @@ def checked_files(files: Mapping[str, bytes], file: str) -> dict[str, bytes]:
         _check_payloads(_json(found[name], name, file), name, file)
     model = _json(found[MODEL], MODEL, file)
     _check_graph(model, file)
+    sizes = " ".join(str(record.get("expr_str")) for record in _records(model.get("graph_module")))
+    ranges = model.get("range_constraints")
+    if isinstance(ranges, dict):  # of sizes that the graph has: PyTorch would complain about the others
+        model["range_constraints"] = {
+            name: one for name, one in ranges.items() if re.search(rf"\b{re.escape(name)}\b", sizes)
+        }
     model["guards_code"] = []  # Python that PyTorch would run; an executable looks at its inputs itself
     found[MODEL] = json.encode(model)
     return found

@@ -11,6 +11,7 @@ from torch.fx import GraphModule
 from opennki.diag import diagnostic, fail
 from opennki.diag.say import warn
 from opennki.frameworks.torch.baking import bake_calls, bind_calls, calls_in
+from opennki.frameworks.torch.kernel_ops import decompositions
 from opennki.frameworks.torch.internals import compile_ahead, graph_break, passing
 from opennki.settings import Setting, check_degree, graph_degree, target_setting
 from opennki.targets import Target
@@ -32,8 +33,6 @@ def opennki(
     The graph runs on the CPU as PyTorch's own operators, its kernels as baked for it. All kernels that do not
     fit are one report: NCC_ENKI003, NCC_EVRF066, NCC_EARG001, ONKI302. `mode` has no meaning here.
     """
-    from opennki.frameworks.torch.neuron import decompositions
-
     try:
         target, degree = settings_of(options or {})
         _say_break(graph)

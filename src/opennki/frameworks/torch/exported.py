@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,14 +11,21 @@ import numpy as np
 import torch
 from msgspec.structs import replace
 from torch.export import ExportedProgram
+from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from opennki.build.executable import BakedCall, Executable, Runnable, RunResult
 from opennki.diag import Diagnostic, fail
 from opennki.frameworks.torch.archive import checked_files, files_of, program_of
+from opennki.frameworks.torch.calls import is_input
 from opennki.frameworks.torch.baking import bake_calls, bind_calls, calls_in, rename_calls
-from opennki.frameworks.torch.config import digest_of, register_artifact
-from opennki.frameworks.torch.neuron import decompositions
+from opennki.frameworks.torch.config import (
+    artifact_of,
+    digest_of,
+    parse_config,
+    register_artifact,
+)
+from opennki.frameworks.torch.kernel_ops import decompositions
 from opennki.frameworks.torch.tensors import array_of, tensor_of
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.types import Input, Output, Signature, Structure
@@ -206,8 +215,14 @@ def _own_copy(program: ExportedProgram) -> ExportedProgram:
     """
     table = decompositions()
     if any(node.target in table for node in program.graph.nodes if node.op == "call_function"):
-        program = program.run_decompositions(table)
+        program = _decomposed(program, table)
     return program_of(files_of(program), "the exported program")
+
+
+def _decomposed(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about its own copies
+        return program.run_decompositions(dict(table))
 
 
 def load_graph(files: Mapping[str, bytes], executable: Executable, file: str) -> GraphExecutable:
@@ -233,14 +248,24 @@ def _signature_of(program: ExportedProgram) -> Signature:
     )
     names = [tensor.name for tensor in inputs]
     outputs = []
-    results = [name for name in program.graph_signature.user_outputs if isinstance(name, str) and name in nodes]
-    for name in results:
-        shape, dtype = _shape(nodes[name].meta["val"])
-        alias = names.index(name) if name in names else -1
-        shown = name if alias >= 0 or len(results) == 1 else f"{name}"
-        outputs.append(Output(shown, name, shape, dtype, 0, (), alias))
+    for name in program.graph_signature.user_outputs:
+        if isinstance(name, str) and name in nodes:
+            shape, dtype = _shape(nodes[name].meta["val"])
+            alias = names.index(name) if name in names else -1
+            outputs.append(Output(_output_name(nodes[name]), name, shape, dtype, 0, (), alias))
     returns = Structure("tuple", items=tuple(Structure("leaf", i) for i in range(len(outputs))))
     return Signature(inputs, (), tuple(outputs), returns)
+
+
+def _output_name(node: Node) -> str:
+    """Return the name of a result: that of the kernel's output, where it is one, else the node's."""
+    if node.target is operator.getitem and isinstance(node.args[0], Node):
+        source, number = node.args[:2]
+        if source.target is torch.ops.opennki.call.default and isinstance(number, int):
+            signature = artifact_of(parse_config(str(source.args[0]))).signature
+            fresh = [output for output in signature.outputs if not is_input(output, signature)]
+            return fresh[number].name
+    return node.name
 
 
 def _shape(value: torch.Tensor) -> tuple[tuple[int, ...], str]:
@@ -254,4 +279,4 @@ def _written(program: ExportedProgram) -> set[str]:
         for node in program.graph.nodes
     ):
         return set(program.graph_signature.user_inputs_to_mutate.values())
-    return set(program.run_decompositions({}).graph_signature.user_inputs_to_mutate.values())
+    return set(_decomposed(program, {}).graph_signature.user_inputs_to_mutate.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from traceback import FrameSummary
@@ -17,9 +18,14 @@ from torch.fx import GraphModule
 
 from opennki.build.places import is_users
 from opennki.diag import Location
+from opennki.diag.say import hide
 from opennki.ir.location import shown_file
 
 __all__ = ["compile_ahead", "compiler_options", "graph_break", "is_fake", "passing", "traced_place"]
+
+
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+hide(_TORCH)  # the user's line is the one that called PyTorch
 
 
 def is_fake(tensor: torch.Tensor) -> bool:
@@ -66,7 +72,7 @@ def traced_place() -> Location | None:
 
 def _place(frames: Iterable[FrameSummary]) -> Location | None:
     for frame in reversed(list(frames)):
-        if is_users(frame.filename) and frame.lineno:
+        if is_users(frame.filename) and not frame.filename.startswith(_TORCH) and frame.lineno:
             return _location(frame)
     return None
 
