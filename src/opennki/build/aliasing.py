@@ -62,9 +62,9 @@ def install(*, force: bool = False) -> bool:
     """Make `import nki` give OpenNKI's from here on, and return whether it does.
 
     A real `nki` wheel wins: then nothing changes and the answer is False, unless `force` is set. It is looked
-    for, not imported. The packages of PyTorch's operators of kernels, `torch_neuronx` and
-    `libtorch_neuronx_lite`, are served where they are not installed, forced or not. A folder named `nki` without `__init__.py` is no wheel. Modules that imported the
-    wheel's functions before a forced call keep them.
+    for, not imported. A folder named `nki` without `__init__.py` is no wheel. Modules that imported the
+    wheel's functions before a forced call keep them. The packages of PyTorch's operators of kernels,
+    `torch_neuronx` and `libtorch_neuronx_lite`, are served where they are not installed, forced or not.
 
     >>> import opennki
     >>> opennki.install(force=True)

@@ -19,7 +19,7 @@ from opennki.targets import Target
 if TYPE_CHECKING:
     from opennki.execute.numpy import Prepared
 
-__all__ = ["BakedCall", "Executable", "Runnable", "RunResult"]
+__all__ = ["BakedCall", "Executable", "RunResult", "Runnable"]
 
 Array = np.ndarray[Any, Any]
 
@@ -131,7 +131,7 @@ class Executable:
 
     @property
     def whole(self) -> Runnable | None:
-        """What runs the graph as a whole: the one kernel call, a framework's graph, None for several calls."""
+        """What runs the graph as a whole: its one call, a framework's graph; None for several calls."""
         return self.calls[0] if len(self.calls) == 1 else None
 
     @property

@@ -24,7 +24,7 @@ from opennki.settings import (
     target_setting,
 )
 
-__all__ = ["RunOptions", "compiled_call", "options_in_force", "launch", "run_options"]
+__all__ = ["RunOptions", "compiled_call", "launch", "options_in_force", "run_options"]
 
 
 _OPTIONS = [RunOptions()]

@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from opennki.artifact import check_regular, write_together
-from opennki.build.executable import RunResult, Runnable
+from opennki.build.executable import Runnable, RunResult
 from opennki.diag import fail
 from opennki.ir.dtypes import DTYPES, canonical
 from opennki.ir.types import Input

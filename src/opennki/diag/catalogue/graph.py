@@ -72,8 +72,8 @@ ENTRIES: tuple[Entry, ...] = (
         template="the compiled graph ends at {where}: {reason}",
         stage="compile",
         cause=(
-            "torch.compile cannot follow a line of Python, so it compiles what stands before and behind it as "
-            "graphs of their own. A kernel that is called in the gap takes the eager path, with LNC=1."
+            "torch.compile cannot follow a line of Python, so it compiles what stands before and behind it "
+            "as graphs of their own. A kernel that is called in the gap takes the eager path, with LNC=1."
         ),
         fix="take the line out of the compiled function; `fullgraph=True` makes an error of it",
         source="OpenNKI",
@@ -88,17 +88,17 @@ ENTRIES: tuple[Entry, ...] = (
             "A `.pt2` file is a zip of PyTorch's with a graph in JSON and weights as raw bytes. This one is "
             "something else, is damaged, or holds what runs code when it is loaded."
         ),
-        fix="export and save the model again: `torch.export.save(program, \"model.pt2\")`",
+        fix='export and save the model again: `torch.export.save(program, "model.pt2")`',
         source="OpenNKI",
     ),
     Entry(
         code="ONKI615",
-        title="artifact that runs in another graph",
+        title="kernel that differs by target",
         template="{says}",
         stage="compile",
         cause=(
-            "A kernel is traced again for the target of its graph. There it takes or gives other tensors than "
-            "the graph was built for, or its Python is no longer at hand."
+            "A kernel is traced again for the target of its graph. There it takes or gives other tensors "
+            "than on the target that the graph was built for."
         ),
         fix="set the target before the graph is built: `export NEURON_PLATFORM_TARGET_OVERRIDE=…`",
         source="OpenNKI",
@@ -109,8 +109,8 @@ ENTRIES: tuple[Entry, ...] = (
         template="`wrap_nki({kernel}[{degree}])` runs at LNC={degree} here and at LNC=1 with torch-neuronx",
         stage="launch",
         cause=(
-            "torch-neuronx takes the degree from the wrapper's own bracket. One inside of it is dropped there "
-            "without a word; OpenNKI keeps it."
+            "torch-neuronx takes the degree from the wrapper's own bracket. One inside of it is dropped "
+            "there without a word; OpenNKI keeps it."
         ),
         fix="put the bracket on the wrapper: `wrap_nki({kernel})[{degree}]`",
         source="notes of users of torch-neuronx (nki-0.7 §7)",

@@ -29,7 +29,6 @@ from opennki.frameworks.torch.config import (
     CallConfig,
     digest_of,
     is_known,
-    parse_config,
     register_artifact,
 )
 from opennki.frameworks.torch.config import artifact_of as registered_artifact
@@ -48,11 +47,13 @@ _KEPT = re.compile(
 )
 _EXTRA = "extra/"
 _ARTIFACT = re.compile(r"opennki\.([0-9a-f]{64})\.nka")
-_TARGET = re.compile(r"torch\.ops(?:\.[A-Za-z]\w*|\._[a-z]\w*){3}|torch\.sym_\w+|_operator\.[a-z]\w*|math\.[a-z]\w*")
+_TARGET = re.compile(
+    r"torch\.ops(?:\.[A-Za-z]\w*|\._[a-z]\w*){3}|torch\.sym_\w+|_operator\.[a-z]\w*|math\.[a-z]\w*"
+)
 _HIGHER = re.compile(r"torch\.ops\.higher_order\.\w+")
 _SIZE = re.compile(r"[A-Za-z0-9_ ()+*/,-]*")
 _SIZE_NAMES = frozenset(
-    ("Abs CeilDiv CleanDiv FloorDiv IntTrueDiv Integer Max Min Mod ModularIndexing PythonMod Pow Symbol").split()
+    ("Abs", "CeilDiv", "CleanDiv", "FloorDiv", "IntTrueDiv", "Integer", "Max", "Min", "Mod", "Pow", "Symbol")
 )
 _SYMBOL = re.compile(r"[su]\d+|zuf\d+|\d+")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -67,9 +68,7 @@ def save(program: ExportedProgram, path: str | Path, *, embed: bool = True) -> P
     path = Path(path)
     artifacts = {config.binary: registered_artifact(config) for config in configs_in(program)}
     named = {name.removeprefix("sha256:"): artifact_bytes(one) for name, one in sorted(artifacts.items())}
-    extra = {
-        f"opennki.{name}.nka": base64.b64encode(data).decode() for name, data in named.items() if embed
-    }
+    extra = {f"opennki.{name}.nka": base64.b64encode(data).decode() for name, data in named.items() if embed}
     stream = BytesIO()
     torch.export.save(program, stream, extra_files=extra)
     if not embed:
@@ -275,5 +274,3 @@ def _check_target(target: str, file: str) -> None:
 
 def _refuse(file: str, reason: str, help: list[str] | None = None) -> NoReturn:
     fail("ONKI614", file=file, reason=reason, help=help or ())
-
-

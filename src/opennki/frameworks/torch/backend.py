@@ -11,8 +11,8 @@ from torch.fx import GraphModule
 from opennki.diag import diagnostic, fail
 from opennki.diag.say import warn
 from opennki.frameworks.torch.baking import bake_calls, bind_calls, calls_in
-from opennki.frameworks.torch.kernel_ops import decompositions
 from opennki.frameworks.torch.internals import compile_ahead, graph_break, passing
+from opennki.frameworks.torch.kernel_ops import decompositions
 from opennki.settings import Setting, check_degree, graph_degree, target_setting
 from opennki.targets import Target
 
@@ -37,9 +37,7 @@ def opennki(
         target, degree = settings_of(options or {})
         _say_break(graph)
         check_degree(degree, target)
-        return compile_ahead(
-            graph, inputs, lambda part: _compile(part, degree, target), decompositions()
-        )
+        return compile_ahead(graph, inputs, lambda part: _compile(part, degree, target), decompositions())
     except Exception as raised:
         raise passing(raised) from None
 
@@ -72,5 +70,5 @@ def _compile(graph: GraphModule, degree: Setting[int], target: Setting[Target]) 
         return graph.forward
     executable = bake_calls(calls, degree, target)
     warn(executable.findings)
-    graph.opennki = bind_calls(calls, executable)  # the graph keeps its calls
+    graph.meta["opennki"] = bind_calls(calls, executable)  # the graph keeps its calls
     return graph.forward

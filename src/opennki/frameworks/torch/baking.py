@@ -1,4 +1,4 @@
-"""Kernel calls of FX graphs: counted, traced again for the graph's target, baked, and bound to their nodes."""
+"""Kernel calls of FX graphs: counted, traced again for the graph's target, baked, bound to their nodes."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ def _config_text(node: Node) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def bake_calls(
-    calls: Sequence[CallNode], degree: Setting[int], target: Setting[Target]
-) -> Executable:
+def bake_calls(calls: Sequence[CallNode], degree: Setting[int], target: Setting[Target]) -> Executable:
     """Return the executable of all calls, each traced for the graph's target. Errors: those of baking."""
     found = tuple(_for_graph(call, degree, target) for call in calls)
     return bake(Graph(calls=found), degree, target)

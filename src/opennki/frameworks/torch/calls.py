@@ -116,8 +116,7 @@ def _nested(structure: tuple[Any, ...], outputs: list[Any]) -> Any:
 # ------------------------------------------------------------------------------------- plain Python from here
 
 
-@torch.compiler.assume_constant_result
-def _plan(
+def _traced_plan(
     function: Callable[..., Any],
     degree: Any,
     described: tuple[Any, ...],
@@ -136,6 +135,9 @@ def _plan(
         if place is None:
             raise
         raise passing(raised) from None
+
+
+_plan: Any = torch.compiler.assume_constant_result(_traced_plan)
 
 
 def _planned(
@@ -203,10 +205,9 @@ def is_input(output: Output, signature: Signature) -> bool:
     for size in reversed(source.shape):
         whole.append((step, size))
         step *= size
-    return (
-        (output.shape, output.dtype, output.offset) == (source.shape, source.dtype, 0)
-        and tuple(reversed(whole)) == output.pattern
-    )
+    return (output.shape, output.dtype, output.offset) == (source.shape, source.dtype, 0) and tuple(
+        reversed(whole)
+    ) == output.pattern
 
 
 def _fresh(kernel: str, output: Output, at: Any) -> tuple[tuple[int, ...], torch.dtype]:

@@ -1,6 +1,6 @@
 """What a kernel call in a graph says of itself, and the artifacts that this process knows by digest.
 
-The text is all that a graph keeps of a call, so it holds no path of a machine and is the same in each process.
+The text is all that a graph keeps of a call. It holds no path of a machine and is the same in each process.
 """
 
 from __future__ import annotations
@@ -95,10 +95,11 @@ def artifact_of(config: CallConfig) -> KernelArtifact:
             at=config.location,
             path=file,
             notes=[
-                f"the graph names the artifact of kernel `{config.func_name}` by its digest and does not hold it"
+                f"the graph names the artifact of kernel `{config.func_name}` by its digest, "
+                "and does not hold it"
             ],
             help=[
-                "load the graph with `opennki.frameworks.torch.load`, which reads the artifacts in it and beside it",
+                "load the graph with `opennki.frameworks.torch.load`: it reads artifacts in and beside it",
                 "save it with `opennki.frameworks.torch.save`: then its artifacts are in it",
                 f"put `{file}` into the folder of the graph",
             ],
@@ -144,9 +145,7 @@ def kernel_call(config: CallConfig) -> KernelCall:
     degree = config.degree
     return KernelCall(
         artifact=artifact_of(config),
-        degree=None
-        if degree is None
-        else Setting(degree.value, degree.origin, degree.kind, degree.change),
+        degree=None if degree is None else Setting(degree.value, degree.origin, degree.kind, degree.change),
         claimed=config.grid[0] if config.grid else None,
         location=config.location,
     )

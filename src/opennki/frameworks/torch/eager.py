@@ -9,7 +9,7 @@ import torch
 
 from opennki.build.launch import compiled_call, options_in_force
 from opennki.build.places import call_location
-from opennki.build.recall import Recalled, recall, remember
+from opennki.build.recall import recall, remember
 from opennki.build.values import nest
 from opennki.diag import fail
 from opennki.diag.say import warn

@@ -17,8 +17,8 @@ from torch.utils import _pytree as pytree
 from opennki.build.executable import BakedCall, Executable, Runnable, RunResult
 from opennki.diag import Diagnostic, fail
 from opennki.frameworks.torch.archive import checked_files, files_of, program_of
-from opennki.frameworks.torch.calls import is_input
 from opennki.frameworks.torch.baking import bake_calls, bind_calls, calls_in, rename_calls
+from opennki.frameworks.torch.calls import is_input
 from opennki.frameworks.torch.config import (
     artifact_of,
     digest_of,
@@ -27,7 +27,6 @@ from opennki.frameworks.torch.config import (
 )
 from opennki.frameworks.torch.kernel_ops import decompositions
 from opennki.frameworks.torch.tensors import array_of, tensor_of
-from opennki.ir.dtypes import DTYPES
 from opennki.ir.types import Input, Output, Signature, Structure
 from opennki.lnc import check_runtime
 from opennki.settings import Setting
@@ -86,7 +85,9 @@ class GraphExecutable(Executable):
         `values` are the program's tensors in order, or its arguments as they are nested. Errors: ONKI006,
         ONKI304, ONKI702, ONKI703, those of running its kernels.
         """
-        leaves = [value for value in pytree.tree_leaves(values) if isinstance(value, torch.Tensor | np.ndarray)]
+        leaves = [
+            value for value in pytree.tree_leaves(values) if isinstance(value, torch.Tensor | np.ndarray)
+        ]
         result, arrays = self._run(leaves)
         if any(isinstance(value, torch.Tensor) for value in leaves):
             return result
@@ -112,10 +113,9 @@ class GraphExecutable(Executable):
             )
         given = [(value, _checked(spec, value)) for spec, value in zip(inputs, values, strict=True)]
         tensors = iter(tensor for _, tensor in given)
-        names = set(self._program.graph_signature.user_inputs)
+        known = {spec.name for spec in inputs}
         flat = [
-            next(tensors) if isinstance(name, str) and name in names else name
-            for name in self._program.graph_signature.user_inputs
+            next(tensors) if name in known else name for name in self._program.graph_signature.user_inputs
         ]
         args, kwargs = pytree.tree_unflatten(flat, self._program.call_spec.in_spec)
         with torch.no_grad():
@@ -183,7 +183,9 @@ def compile_exported(
                 binary=register_artifact(artifact),
                 grid=(artifact.lnc,),
                 variant=0,
-                degree=None if config.degree is None or config.degree.value != artifact.lnc else config.degree,
+                degree=None
+                if config.degree is None or config.degree.value != artifact.lnc
+                else config.degree,
             ).text
         )
     rename_calls(nodes, texts)
@@ -222,7 +224,8 @@ def _own_copy(program: ExportedProgram) -> ExportedProgram:
 def _decomposed(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # PyTorch's, about its own copies
-        return program.run_decompositions(dict(table))
+        found: ExportedProgram = program.run_decompositions(dict(table))
+        return found
 
 
 def load_graph(files: Mapping[str, bytes], executable: Executable, file: str) -> GraphExecutable:
@@ -260,7 +263,7 @@ def _signature_of(program: ExportedProgram) -> Signature:
 def _output_name(node: Node) -> str:
     """Return the name of a result: that of the kernel's output, where it is one, else the node's."""
     if node.target is operator.getitem and isinstance(node.args[0], Node):
-        source, number = node.args[:2]
+        source, number = node.args[0], node.args[1]
         if source.target is torch.ops.opennki.call.default and isinstance(number, int):
             signature = artifact_of(parse_config(str(source.args[0]))).signature
             fresh = [output for output in signature.outputs if not is_input(output, signature)]

@@ -52,9 +52,7 @@ def passing(raised: Exception) -> Exception:
         return raised
     found.args = raised.args
     found.__dict__.update(raised.__dict__)
-    found.__dict__.update(
-        first_useful_frame=None, _torch_dynamo_tracer_output=None, frame_exec_strategy=None
-    )
+    found.__dict__.update(first_useful_frame=None, _torch_dynamo_tracer_output=None, frame_exec_strategy=None)
     found.__cause__, found.__suppress_context__ = raised.__cause__, True
     return found.with_traceback(raised.__traceback__)
 

@@ -15,14 +15,15 @@ import torch
 
 __all__ = ["register"]
 
-_LIBRARIES: list[torch.library.Library] = []
+_Library: Any = torch.library.Library
+_LIBRARIES: list[Any] = []
 
 
 def register() -> None:
     """Define the operators, once in a process."""
     if _LIBRARIES:
         return
-    library = torch.library.Library("opennki", "DEF")
+    library: Any = _Library("opennki", "DEF")
     _LIBRARIES.append(library)
     tags = (torch.Tag.pt2_compliant_tag,)
     library.define("call(str config, Tensor[] args) -> Tensor[]", tags=tags)

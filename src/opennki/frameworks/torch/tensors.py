@@ -81,7 +81,9 @@ def tensor_of(array: Array) -> torch.Tensor:
 def facts_of(tensor: torch.Tensor) -> TensorFacts:
     """Return what decides whether a kernel takes a tensor; dynamo follows this function."""
     # Dynamo asks for no layout in a backward pass; sparse tensors in its graphs are of the one kind.
-    is_dense = not tensor.is_sparse if torch.compiler.is_dynamo_compiling() else tensor.layout is torch.strided
+    is_dense = (
+        not tensor.is_sparse if torch.compiler.is_dynamo_compiling() else tensor.layout is torch.strided
+    )
     return (
         tensor.dtype,
         "torch.strided" if is_dense else "torch.sparse_coo" if tensor.is_sparse else str(tensor.layout),
