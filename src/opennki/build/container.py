@@ -86,7 +86,7 @@ def executable_of(data: bytes, file: str, *, to_run: bool = True) -> Executable:
     if manifest.framework is None or not to_run:
         return executable
     files = {name.removeprefix(_HOST): content for name, content in host.items()}
-    return adapter(manifest.framework).load(files, executable, file)
+    return adapter(manifest.framework).load_graph(files, executable, file)
 
 
 def _manifest(said: Mapping[str, object], file: str) -> tuple[_Manifest, Target]:

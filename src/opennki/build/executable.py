@@ -140,7 +140,7 @@ class Executable:
         return None
 
     def framework_files(self) -> Mapping[str, bytes]:
-        """Return what a `.nkx` file keeps of the framework's graph, for its adapter's `load`."""
+        """Return what a `.nkx` file keeps of the framework's graph, for its adapter's `load_graph`."""
         return {}
 
     @property

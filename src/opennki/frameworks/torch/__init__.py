@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
     from opennki.build.executable import Executable
     from opennki.frontend.kernel import Kernel
     from opennki.settings import Setting
     from opennki.targets import Target
 
-__all__ = ["compile", "launch", "load", "read"]
+__all__ = ["compile", "launch", "load", "load_graph", "read", "save"]
 
 
 def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
@@ -45,8 +47,30 @@ def read(path: Path) -> object:
     return read_exported(path)
 
 
-def load(files: Mapping[str, bytes], executable: Executable, file: str) -> Executable:
+def load_graph(files: Mapping[str, bytes], executable: Executable, file: str) -> Executable:
     """Return the executable of the exported program in a `.nkx` file."""
-    from opennki.frameworks.torch.exported import load_graph
+    from opennki.frameworks.torch.exported import executable_of
 
-    return load_graph(files, executable, file)
+    return executable_of(files, executable, file)
+
+
+def save(program: ExportedProgram, path: str | Path, *, embed: bool = True) -> Path:
+    """Write an exported program as a `.pt2` file with the artifacts of its kernels, and return the path.
+
+    `torch.export.load` reads it too. Without `embed` the artifacts are files of their own beside it, named by
+    digest. Errors: ONKI504, NCC_EVRF059.
+    """
+    from opennki.frameworks.torch.archive import save_exported
+
+    return save_exported(program, Path(path), embed=embed)
+
+
+def load(path: str | Path) -> ExportedProgram:
+    """Return the exported program of a `.pt2` file, the artifacts in it and beside it known to its kernels.
+
+    Nothing in the file is run. Errors: ONKI005, ONKI614, NCC_EVRF059 (an artifact is missing), NCC_EVRF065
+    (one is of an old format).
+    """
+    from opennki.frameworks.torch.archive import read_exported
+
+    return read_exported(Path(path))

@@ -33,7 +33,7 @@ from opennki.frameworks.torch.config import (
 )
 from opennki.frameworks.torch.config import artifact_of as registered_artifact
 
-__all__ = ["configs_in", "files_of", "load", "program_of", "read_exported", "save"]
+__all__ = ["checked_files", "configs_in", "files_of", "program_of", "read_exported", "save_exported"]
 
 MODEL = "models/model.json"
 _WEIGHTS = "data/weights/model_weights_config.json"
@@ -59,13 +59,8 @@ _SYMBOL = re.compile(r"[su]\d+|zuf\d+|\d+")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def save(program: ExportedProgram, path: str | Path, *, embed: bool = True) -> Path:
-    """Write an exported program as a `.pt2` file with the artifacts of its kernels, and return the path.
-
-    `torch.export.load` reads it too. Without `embed` the artifacts are files of their own beside it, by
-    digest. Errors: ONKI504, NCC_EVRF059.
-    """
-    path = Path(path)
+def save_exported(program: ExportedProgram, path: Path, *, embed: bool) -> Path:
+    """Write a program with its artifacts in the file, or beside it. Errors: ONKI504, NCC_EVRF059."""
     artifacts = {config.binary: registered_artifact(config) for config in configs_in(program)}
     named = {name.removeprefix("sha256:"): artifact_bytes(one) for name, one in sorted(artifacts.items())}
     extra = {f"opennki.{name}.nka": base64.b64encode(data).decode() for name, data in named.items() if embed}
@@ -77,16 +72,8 @@ def save(program: ExportedProgram, path: str | Path, *, embed: bool = True) -> P
     return write_atomically(path, stream.getvalue())
 
 
-def load(path: str | Path) -> ExportedProgram:
-    """Return the exported program of a `.pt2` file, the artifacts in it and beside it registered.
-
-    Errors: ONKI005, ONKI614, NCC_EVRF059 (an artifact is missing), NCC_EVRF065 (one is of an old format).
-    """
-    return read_exported(Path(path))
-
-
 def read_exported(path: Path) -> ExportedProgram:
-    """Return what `load` returns."""
+    """Return the program of a `.pt2` file, its artifacts registered: see `opennki.frameworks.torch.load`."""
     file = str(path)
     files = _take_apart(read_bounded(path), file)
     for name, data in files.items():

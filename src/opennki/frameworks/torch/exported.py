@@ -32,7 +32,7 @@ from opennki.lnc import check_runtime
 from opennki.settings import Setting
 from opennki.targets import TARGETS, Target
 
-__all__ = ["GraphExecutable", "compile_exported", "load_graph"]
+__all__ = ["GraphExecutable", "compile_exported", "executable_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -228,7 +228,7 @@ def _decomposed(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedP
         return found
 
 
-def load_graph(files: Mapping[str, bytes], executable: Executable, file: str) -> GraphExecutable:
+def executable_of(files: Mapping[str, bytes], executable: Executable, file: str) -> GraphExecutable:
     """Return the executable of the program in a `.nkx` file. Errors: ONKI502, ONKI614."""
     program = program_of(checked_files(files, file), file)
     nodes = calls_in(program.graph_module)
