@@ -16,7 +16,7 @@ from benchmarks.table import renew_table, table_of
 
 __all__ = ["NAMES", "main", "measure"]
 
-NAMES = ("imports", "tracing", "artifacts", "execution", "growth", "simulation", "cache")
+NAMES = ("imports", "tracing", "artifacts", "execution", "growth", "simulation", "cache", "torch_calls")
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
 SCHEMA = 1
 

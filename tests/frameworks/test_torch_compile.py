@@ -155,9 +155,9 @@ def test_all_calls_of_a_graph_are_in_one_report() -> None:
     assert found[0].location is not None
     place = found[0].location
     assert place.text[place.column : place.end_column] == "halve[2](a)"
-    assert found[0].data["graph_origin"] == "the option `options lnc=1`"
+    assert found[0].data["graph_origin"] == 'the option `options={"lnc": 1}`'
     assert found[0].data["lost"] == ["core 1 alone writes rows 64..127 of `out`, 50 % of it"]
-    assert any("options lnc=2" in line for line in found[0].help)
+    assert any('options={"lnc": 2}' in line for line in found[0].help)
 
 
 def test_the_default_of_the_target_is_the_graphs() -> None:

@@ -47,9 +47,7 @@ def half_of_two(x: torch.Tensor) -> torch.Tensor:
 
 
 @nki_op("opennki_tests::sum_and_difference")
-def sum_and_difference(
-    a: torch.Tensor, b: torch.Tensor, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def sum_and_difference(a: torch.Tensor, b: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     return wrap_nki(add_scaled)(a, b, scale=scale)
 
 

@@ -11,7 +11,7 @@ ENTRIES: tuple[Entry, ...] = (
         title="graph of a kind that comes later",
         template="`{graph}` is a graph of {kind}, which OpenNKI does not compile yet",
         stage="compile",
-        cause="This version compiles artifacts and kernels; graphs of frameworks and HLO come later.",
+        cause="This version compiles artifacts, kernels and graphs of frameworks; HLO files come later.",
         fix="trace its kernels and compile their artifacts: `opennki trace`, then `opennki compile NAME.nka`",
         source="OpenNKI",
     ),
@@ -21,8 +21,8 @@ ENTRIES: tuple[Entry, ...] = (
         template="`{graph}` is no graph to compile: {reason}",
         stage="compile",
         cause=(
-            "A graph is an artifact, a list of artifacts, the path of a `.nka` file, or a kernel with "
-            "examples of its arguments."
+            "A graph is an artifact, a list of artifacts, the path of a `.nka` or `.pt2` file, an exported "
+            "program, or a kernel, a module or a function with examples of its arguments."
         ),
         fix="give an artifact or a kernel",
         source="OpenNKI",
@@ -72,7 +72,7 @@ ENTRIES: tuple[Entry, ...] = (
         template="the compiled graph ends at {where}: {reason}",
         stage="compile",
         cause=(
-            "torch.compile cannot follow a line of Python, so it compiles what stands before and behind it "
+            "`torch.compile` cannot follow a line of Python, so it compiles what stands before and behind it "
             "as graphs of their own. A kernel that is called in the gap takes the eager path, with LNC=1."
         ),
         fix="take the line out of the compiled function; `fullgraph=True` makes an error of it",
@@ -109,7 +109,7 @@ ENTRIES: tuple[Entry, ...] = (
         template="`wrap_nki({kernel}[{degree}])` runs at LNC={degree} here and at LNC=1 with torch-neuronx",
         stage="launch",
         cause=(
-            "torch-neuronx takes the degree from the wrapper's own bracket. One inside of it is dropped "
+            "The wrapper of torch-neuronx takes the degree from its own bracket. One inside of it is dropped "
             "there without a word; OpenNKI keeps it."
         ),
         fix="put the bracket on the wrapper: `wrap_nki({kernel})[{degree}]`",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from msgspec.structs import replace
 from torch.fx import GraphModule
 
 from opennki.diag import diagnostic, fail
@@ -17,6 +18,8 @@ from opennki.settings import Setting, check_degree, graph_degree, target_setting
 from opennki.targets import Target
 
 __all__ = ["opennki", "settings_of"]
+
+T = TypeVar("T")
 
 _OPTIONS = ("lnc", "target")
 
@@ -53,7 +56,16 @@ def settings_of(options: Mapping[str, object]) -> tuple[Setting[Target], Setting
         )
     name = options.get("target")
     target = target_setting(None if name is None else str(name), spelled="options target=")
-    return target, graph_degree(options.get("lnc"), target, spelled="options lnc=")
+    degree = graph_degree(options.get("lnc"), target, spelled="options lnc=")
+    return _spelled("target", f'"{name}"', '"{}"', target), _spelled("lnc", options.get("lnc"), "{}", degree)
+
+
+def _spelled(name: str, given: object, value: str, setting: Setting[T]) -> Setting[T]:
+    """Return a setting that comes from the options as a user writes them."""
+    if setting.kind != "option":
+        return setting
+    origin = f'the option `options={{"{name}": {given}}}`'
+    return replace(setting, origin=origin, change=f'give `options={{"{name}": {value}}}`')
 
 
 def _say_break(graph: GraphModule) -> None:

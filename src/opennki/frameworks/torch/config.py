@@ -12,9 +12,9 @@ from functools import lru_cache
 from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
 
-from opennki.artifact import artifact_bytes
 from opennki.diag import Location, fail
 from opennki.graph import KernelCall
+from opennki.ir.codec import encode_artifact
 from opennki.ir.types import KernelArtifact
 from opennki.settings import Kind, Setting
 from opennki.targets import Target
@@ -25,6 +25,7 @@ __all__ = [
     "artifact_of",
     "config_of",
     "digest_of",
+    "forget",
     "kernel_call",
     "parse_config",
     "recipe_of",
@@ -50,7 +51,7 @@ class CallDegree(Struct, frozen=True, array_like=True):
 class CallConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A kernel call: the fields of the vendor's config that we have, its line and its degree beside them.
 
-    `binary` is the digest of an artifact. `variant` tells calls apart that are equal in all else and made by
+    `binary` is the digest of an artifact: see `digest_of`. `variant` tells calls apart that are equal in all else and made by
     different functions.
     """
 
@@ -74,8 +75,11 @@ _MAX_RECIPES = 4096
 
 
 def digest_of(artifact: KernelArtifact) -> str:
-    """Return the name of an artifact: a digest of its bytes."""
-    return f"sha256:{hashlib.sha256(artifact_bytes(artifact)).hexdigest()}"
+    """Return the name of an artifact: a digest of its content, the same with every version of zlib."""
+    digest = hashlib.sha256()
+    for name, data in sorted(encode_artifact(artifact).items()):
+        digest.update(f"{name}\0{len(data)}\0".encode() + data)
+    return f"sha256:{digest.hexdigest()}"
 
 
 def register_artifact(artifact: KernelArtifact, digest: str | None = None) -> str:
@@ -111,6 +115,12 @@ def artifact_of(config: CallConfig) -> KernelArtifact:
 def is_known(binary: str) -> bool:
     """True if the artifact of that digest is registered."""
     return binary in _ARTIFACTS
+
+
+def forget() -> None:
+    """Forget all artifacts, as a new process would; compiled graphs keep theirs."""
+    _ARTIFACTS.clear()
+    _RECIPES.clear()
 
 
 def config_of(call: KernelCall, binary: str | None = None) -> CallConfig:
