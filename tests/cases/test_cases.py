@@ -18,12 +18,11 @@ from tests.cases.loading import Case, load, numbers, run_file
 
 VALUES = (7, 9, 21, 22, 25, 27, 31, 37, 46, 50, 53)
 ERRORS = (3, 14, 19, 35, 38, 42, 47, 54)
-OTHERS = (2, 17, 59, 62)
+OTHERS = (1, 2, 17, 59, 62, 70)
 """Case 2 is a direct call that environment and flags decide, case 17 a finding of `check`; 59 and 62 are the
-cache's (`test_cases_cache.py`)."""
+cache's (`test_cases_cache.py`); 1 and 70 are graphs of a framework."""
 
 NOT_YET = {
-    5: (1, 70),
     6: (26, 29, 34, 41),
 }
 """Issue → the case files that it brings; 6 stands for the issues after 5, not filed yet. It also brings the
@@ -131,6 +130,37 @@ def test_error(case: Case) -> None:
     if WRONG_LINE[case.number]:
         assert_points_into(case, error.diagnostics[0], containing=WRONG_LINE[case.number])
     assert refusal(lambda: opennki.trace(kernel, *case.inputs())).code == error.code
+
+
+def compiled(function: Callable[..., Any], *flags: str) -> Any:
+    """Return a function compiled by PyTorch for the degree that the flags of a graph give."""
+    torch: Any = pytest.importorskip("torch")
+    torch.compiler.reset()
+    options = {name.removeprefix("--"): value for name, _, value in (flag.partition("=") for flag in flags)}
+    return torch.compile(function, backend="opennki", fullgraph=True, options=options)
+
+
+@by_number(1)
+def test_case_01_an_unbracketed_kernel_in_a_graph_of_two(case: Case) -> None:
+    torch: Any = pytest.importorskip("torch")
+    (x,) = map(torch.from_numpy, case.inputs())
+    graph = compiled(lambda x: case.module.add_one(x), *case.scenario["graph_flags"])
+    error = refusal(lambda: graph(x))
+    assert error.code == case.expected["code"] == "NCC_EVRF066"
+    assert_says(str(error), [*case.expected["match"], "add_one[2](…)", "NEURON_LOGICAL_NC_CONFIG=2", "LNC=1"])
+    control = compiled(lambda x: case.module.add_one(x), *case.scenario["control_flags"])
+    assert_same(control(x).numpy(), case.module.reference(*case.inputs()))
+    assert_same(compiled(lambda x: case.module.add_one[2](x), "--lnc=2")(x).numpy(), x.numpy() + 1)
+
+
+@by_number(70)
+def test_case_70_two_kernels_of_one_name_and_one_at_two_shapes(case: Case) -> None:
+    torch: Any = pytest.importorskip("torch")
+    (x,) = map(torch.from_numpy, case.inputs())
+    add, multiply = case.module.f_add, case.module.f_mul
+    y, z = compiled(lambda x: (add(x) + multiply(x), add(x[:16])), "--lnc=1")(x)
+    assert_same(y.numpy(), (x.numpy() + 2) + (x.numpy() * 2))
+    assert_same(z.numpy(), case.module.reference(x.numpy()[:16]))
 
 
 @by_number(2)

@@ -38,9 +38,13 @@ PUBLISHED = {
         "NKI kernel '{kernel}' is configured with LNC={kernel_lnc}, but neuronx-cc is using "
         "LNC={compiler_lnc}."
     ),
+    "NCC_EVRF059": (
+        "Kernel file '{path}' referenced by AwsNeuronCustomNativeKernel instruction does not exist on "
+        "the host."
+    ),
     "NCC_EVRF065": "NKI kernel '{kernel}' was traced with an unsupported NKI version.",
 }
-"""Headlines kept exactly as published: design §3, and EVRF065.rst."""
+"""Headlines kept exactly as published: design §3, EVRF059.rst and EVRF065.rst."""
 
 DOCUMENTED_NAMES = ("LNC=", "NKI kernel", "NCC_", "PSUM", "SBUF", "HBM", "DMA")
 """What a headline of ours may start with although it is no lower-case word."""

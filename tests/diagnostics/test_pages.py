@@ -46,8 +46,9 @@ def read(code: str) -> Page:
 
 def run(program: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Run `program` as a script of its own in an empty folder and return its names."""
-    for framework in re.findall(r"^import (jax|torch)\b", program, flags=re.MULTILINE):
-        pytest.importorskip(framework)
+    for package in ("torch", "jax"):
+        if re.search(rf"^(?:import|from) {package}\b", program, flags=re.MULTILINE):
+            pytest.importorskip(package)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("OPENNKI_CACHE_DIR", str(folder / "cache"))
     monkeypatch.setattr(sys, "path", list(sys.path))

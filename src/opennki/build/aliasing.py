@@ -1,4 +1,7 @@
-"""`nki` as another name of `opennki.nki`: the same modules, found under both names."""
+"""`nki` as another name of `opennki.nki`: the same modules, found under both names.
+
+The packages that people import PyTorch's operators of kernels from are served in the same way.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,27 @@ if TYPE_CHECKING:  # importing it costs 30 ms
 
 __all__ = ["has_wheel", "install"]
 
-_OURS = "opennki.nki"
 _NAME = "nki"
+_HOMES = {
+    _NAME: "opennki.nki",
+    "torch_neuronx": "opennki.frameworks.torch.neuron",
+    "libtorch_neuronx_lite": "opennki.frameworks.torch.neuron_lite",
+}
+"""The packages that we stand in for, and where each is."""
 
 
 class _Alias:
-    """Finds `nki` and what is below it, and loads each as the module of `opennki.nki` that it stands for."""
+    """Finds packages that we stand in for and what is below them, and loads each as the module of ours.
+
+    `names` are the packages that it serves.
+    """
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self.names = names
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return a spec for a name that `opennki.nki` has, None for every other."""
-        if name != _NAME and not name.startswith(f"{_NAME}."):
+        """Return a spec for a name that we have, None for every other."""
+        if name.partition(".")[0] not in self.names:
             return None
         if find_spec(_home(name)) is None:
             return None
@@ -49,7 +63,8 @@ def install(*, force: bool = False) -> bool:
 
     A real `nki` wheel wins: then nothing changes and the answer is False, unless `force` is set. It is looked
     for, not imported. A folder named `nki` without `__init__.py` is no wheel. Modules that imported the
-    wheel's functions before a forced call keep them.
+    wheel's functions before a forced call keep them. The packages of PyTorch's operators of kernels,
+    `torch_neuronx` and `libtorch_neuronx_lite`, are served where they are not installed, forced or not.
 
     >>> import opennki
     >>> opennki.install(force=True)
@@ -64,7 +79,8 @@ def install(*, force: bool = False) -> bool:
         return False
     for name in [name for name in sys.modules if name == _NAME or name.startswith(f"{_NAME}.")]:
         del sys.modules[name]
-    sys.meta_path.insert(0, _Alias())
+    others = (name for name in _HOMES if name != _NAME and not _is_found(name))
+    sys.meta_path.insert(0, _Alias(frozenset((_NAME, *others))))
     return True
 
 
@@ -72,7 +88,14 @@ def has_wheel() -> bool:
     """True if there is another `nki` than ours, imported or to be found; it is not imported for this."""
     if _NAME in sys.modules:
         return not _is_installed()
-    spec = PathFinder.find_spec(_NAME)
+    return _is_found(_NAME)
+
+
+def _is_found(name: str) -> bool:
+    """True if there is a package of that name, imported or on the path."""
+    if name in sys.modules:
+        return True
+    spec = PathFinder.find_spec(name)
     return spec is not None and spec.origin is not None
 
 
@@ -81,4 +104,5 @@ def _is_installed() -> bool:
 
 
 def _home(name: str) -> str:
-    return f"opennki.{name}"
+    top, dot, rest = name.partition(".")
+    return f"{_HOMES[top]}{dot}{rest}"

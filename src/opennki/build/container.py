@@ -11,6 +11,7 @@ from msgspec import MsgspecError, Struct, convert
 
 from opennki.artifact import artifact_bytes, artifact_of, read_bounded, unpack, write_container
 from opennki.build.executable import Executable
+from opennki.build.foreign import NAMES, adapter
 from opennki.diag import fail
 from opennki.ir.types import KernelArtifact
 from opennki.lnc import check_runtime
@@ -19,6 +20,7 @@ from opennki.targets import TARGETS, Target, same_hardware
 __all__ = ["executable_of", "load_executable", "save_executable"]
 
 _KIND = "nkx"
+_HOST = "host/"
 
 
 class _Call(Struct, frozen=True):
@@ -30,6 +32,7 @@ class _Manifest(Struct, frozen=True):
     lnc: int
     target: str
     calls: tuple[_Call, ...]
+    framework: str | None = None
 
 
 def save_executable(executable: Executable, path: str | Path) -> Path:
@@ -44,7 +47,10 @@ def save_executable(executable: Executable, path: str | Path) -> Path:
         digest = hashlib.sha256(data).hexdigest()
         entries[_entry(digest)] = data
         calls.append({"kernel": call.name, "artifact": digest})
-    manifest = {"lnc": executable.lnc, "target": executable.target, "calls": calls}
+    manifest: dict[str, object] = {"lnc": executable.lnc, "target": executable.target, "calls": calls}
+    if executable.framework is not None:
+        manifest["framework"] = executable.framework
+        entries |= {_HOST + name: content for name, content in executable.framework_files().items()}
     return write_container(path, _KIND, manifest, entries)
 
 
@@ -65,7 +71,9 @@ def executable_of(data: bytes, file: str, *, to_run: bool = True) -> Executable:
     manifest, target = _manifest(said, file)
     if to_run:
         check_runtime(manifest.lnc, target)
-    strangers = sorted(entries.keys() ^ {_entry(call.artifact) for call in manifest.calls})
+    host = {name: content for name, content in entries.items() if name.startswith(_HOST)}
+    known = {_entry(call.artifact) for call in manifest.calls}
+    strangers = sorted((entries.keys() - (host.keys() if manifest.framework else ())) ^ known)
     if strangers:
         _damaged(file, f"`{strangers[0]}` is in the container or in its list of calls, not in both")
     loaded: dict[str, KernelArtifact] = {}
@@ -74,7 +82,11 @@ def executable_of(data: bytes, file: str, *, to_run: bool = True) -> Executable:
             name = _entry(call.artifact)
             loaded[call.artifact] = artifact_of(entries[name], f"{file}:{name}")
         _check_call(call, loaded[call.artifact], manifest, target, file)
-    return Executable([loaded[call.artifact] for call in manifest.calls], manifest.lnc, target)
+    executable = Executable([loaded[call.artifact] for call in manifest.calls], manifest.lnc, target)
+    if manifest.framework is None or not to_run:
+        return executable
+    files = {name.removeprefix(_HOST): content for name, content in host.items()}
+    return adapter(manifest.framework).load_graph(files, executable, file)
 
 
 def _manifest(said: Mapping[str, object], file: str) -> tuple[_Manifest, Target]:
@@ -87,8 +99,10 @@ def _manifest(said: Mapping[str, object], file: str) -> tuple[_Manifest, Target]
         _damaged(file, f"`{manifest.target}` is no target")
     if manifest.lnc not in target.lnc_allowed:
         _damaged(file, f"{manifest.target} has no LNC={manifest.lnc}")
-    if not manifest.calls:
+    if not manifest.calls and manifest.framework is None:
         _damaged(file, "it has no kernel call")
+    if manifest.framework not in (None, *NAMES):
+        _damaged(file, f"`{manifest.framework}` is no framework")
     return manifest, target
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -19,7 +19,7 @@ from opennki.targets import Target
 if TYPE_CHECKING:
     from opennki.execute.numpy import Prepared
 
-__all__ = ["BakedCall", "Executable", "RunResult"]
+__all__ = ["BakedCall", "Executable", "RunResult", "Runnable"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +29,21 @@ class RunResult(Struct, frozen=True):
 
     outputs: tuple[Array, ...]
     value: object
+
+
+class Runnable(Protocol):
+    """What runs on arrays: a kernel call, or the whole of a framework's graph."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes and gives."""
+
+    def run(self, arrays: Sequence[Array]) -> RunResult:
+        """Return the outputs and the value."""
 
 
 class BakedCall:
@@ -113,6 +128,20 @@ class Executable:
         self.findings = tuple(findings)
         self._lnc = lnc
         self._target = target
+
+    @property
+    def whole(self) -> Runnable | None:
+        """What runs the graph as a whole: its one call, a framework's graph; None for several calls."""
+        return self.calls[0] if len(self.calls) == 1 else None
+
+    @property
+    def framework(self) -> str | None:
+        """The adapter's name of the framework whose graph it is, None for kernel calls alone."""
+        return None
+
+    def framework_files(self) -> Mapping[str, bytes]:
+        """Return what a `.nkx` file keeps of the framework's graph, for its adapter's `load_graph`."""
+        return {}
 
     @property
     def lnc(self) -> int:

@@ -48,6 +48,9 @@ class Adapter(Protocol):
     def read(self, path: Path) -> object:
         """Return the graph in a file of the framework's, for `compile`."""
 
+    def load_graph(self, files: Mapping[str, bytes], executable: Executable, file: str) -> Executable:
+        """Return the executable of the graph in a `.nkx` file; `executable` has its kernel calls, baked."""
+
 
 def adapter(name: str) -> Adapter:
     """Return the adapter of a framework."""

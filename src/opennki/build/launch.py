@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from opennki.build.executable import Executable
 from opennki.build.foreign import adapter, framework_of_call
 from opennki.build.pipeline import bake
 from opennki.build.places import call_location
 from opennki.build.recall import RunOptions, call_key, compiled_before, recall, remember
-from opennki.cache import CACHE, Bound
+from opennki.cache import CACHE, Bound, Traced
 from opennki.diag.say import warn
 from opennki.frontend.kernel import Kernel
-from opennki.frontend.trace import array_of, bind_arguments
+from opennki.frontend.trace import Argument, array_of, bind_arguments
 from opennki.graph import Graph, KernelCall
 from opennki.settings import (
     check_degree,
     direct_call_degree,
+    eager_degree,
     kernel_degree,
     simulator_requested,
     target_setting,
 )
 
-__all__ = ["RunOptions", "launch", "options_in_force", "run_options"]
+__all__ = ["RunOptions", "compiled_call", "launch", "options_in_force", "run_options"]
 
 
 _OPTIONS = [RunOptions()]
@@ -68,19 +70,31 @@ def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object])
         from opennki.frontend.simulate import simulate
 
         return simulate(kernel)(*args, **kwargs)
+    traced, baked, arguments = compiled_call(kernel, args, kwargs)
+    remember(kernel, call, traced, baked, arguments, args, kwargs)
+    warn((*baked.findings, *traced.remarks))
+    return baked(*[array_of(kernel, argument) for argument in arguments])
+
+
+def compiled_call(
+    kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object], *, is_eager: bool = False
+) -> tuple[Traced, Executable, tuple[Argument, ...]]:
+    """Return the trace of a direct call, the executable of it alone, and its arrays.
+
+    The eager path of a framework compiles for LNC=1, whatever the settings say.
+    """
     options, place = _OPTIONS[0], call_location()
     target = target_setting(options.target, spelled="--target ")
     degree = kernel_degree(kernel.degree, None, target, kernel.name, at=place)
-    graph = direct_call_degree(degree, options.lnc)
+    graph = eager_degree() if is_eager else direct_call_degree(degree, options.lnc)
     check_degree(degree, target, at=place)
     check_degree(graph, target, at=place)
     bound_args, bound_kwargs, arguments = bind_arguments(kernel, args, kwargs, texts=False)
-    arrays = [array_of(kernel, argument) for argument in arguments]
+    for argument in arguments:
+        array_of(kernel, argument)
     traced = CACHE.trace(Bound(kernel, bound_args, bound_kwargs, arguments, degree.value, target.value))
     baked = compiled_before(traced, graph.value, target.value)
     if baked is None:
-        kernel_call = KernelCall(artifact=traced.artifact, degree=degree, location=place)
-        baked = bake(Graph(calls=(kernel_call,)), graph, target, traced.artifact.findings)
-    remember(kernel, call, traced, baked, arguments, args, kwargs)
-    warn((*baked.findings, *traced.remarks))
-    return baked(*arrays)
+        call = KernelCall(artifact=traced.artifact, degree=degree, location=place, is_eager=is_eager)
+        baked = bake(Graph(calls=(call,)), graph, target, traced.artifact.findings)
+    return traced, baked, arguments

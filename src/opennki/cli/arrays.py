@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from opennki.artifact import check_regular, write_together
-from opennki.build.executable import BakedCall, RunResult
+from opennki.build.executable import Runnable, RunResult
 from opennki.diag import fail
 from opennki.ir.dtypes import DTYPES, canonical
 from opennki.ir.types import Input
@@ -27,7 +27,7 @@ __all__ = ["read_inputs", "save_outputs"]
 Array = np.ndarray[Any, Any]
 
 
-def read_inputs(texts: Sequence[str], call: BakedCall) -> list[Array]:
+def read_inputs(texts: Sequence[str], call: Runnable) -> list[Array]:
     """Return the arrays for a call, in the order of its signature, from `--input` texts: FILE or NAME=FILE.
 
     Files without a name fill the inputs that are not named, in order. Errors: ONKI005, ONKI006, ONKI702.
@@ -53,7 +53,7 @@ def read_inputs(texts: Sequence[str], call: BakedCall) -> list[Array]:
     return [_read(Path(files[tensor.name]), tensor) for tensor in inputs]
 
 
-def _refuse(call: BakedCall, problem: str) -> None:
+def _refuse(call: Runnable, problem: str) -> None:
     needs = " ".join(f"--input {tensor.name}=FILE.npy" for tensor in call.signature.inputs)
     fail("ONKI006", problem=problem, help=[f"give {needs}" if needs else "give no --input"])
 
@@ -125,7 +125,7 @@ def _dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def save_outputs(
-    call: BakedCall, arrays: Sequence[Array], result: RunResult, folder: Path
+    call: Runnable, arrays: Sequence[Array], result: RunResult, folder: Path
 ) -> list[dict[str, Any]]:
     """Write the outputs as `<name>.npy` into `folder` and return the file, dtype and shape of each.
 
@@ -148,7 +148,7 @@ def _save(array: Array, file: IO[bytes]) -> None:
     np.lib.format.write_array(file, array, allow_pickle=False)
 
 
-def _named(call: BakedCall, arrays: Sequence[Array], result: RunResult) -> Iterable[tuple[str, Array]]:
+def _named(call: Runnable, arrays: Sequence[Array], result: RunResult) -> Iterable[tuple[str, Array]]:
     """Yield each output once, under a name that is a file's and is used once."""
     used: set[str] = set()
     signature = call.signature

@@ -17,7 +17,7 @@ from opennki.diag.render import render_text
 if TYPE_CHECKING:
     from traceback import TracebackException
 
-    from opennki.build.executable import BakedCall, Executable
+    from opennki.build.executable import Executable, Runnable
 
 __all__ = ["exec", "run"]
 
@@ -63,13 +63,13 @@ def exec(
     )
 
 
-def _choose(executable: Executable, wanted: str | None) -> BakedCall:
+def _choose(executable: Executable, wanted: str | None) -> Runnable:
     """Return the kernel call of that number or name; the only one if none is asked for."""
     calls = executable.calls
     listed = ", ".join(f"{i} is `{call.name}`" for i, call in enumerate(calls))
     if wanted is None:
-        if len(calls) == 1:
-            return calls[0]
+        if executable.whole is not None:
+            return executable.whole
         fail(
             "ONKI006",
             problem=f"the executable has {len(calls)} kernel calls",

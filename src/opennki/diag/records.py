@@ -104,7 +104,11 @@ class OpenNkiUsageError(OpenNkiError, ValueError):
 
 
 class OpenNkiWarning(UserWarning):
-    """A finding that is no error, said once for each place."""
+    """A finding that is no error, said once for each place; `diagnostics` has it as a record."""
+
+    def __init__(self, message: str = "", *diagnostics: Diagnostic) -> None:
+        super().__init__(message)
+        self.diagnostics = diagnostics
 
 
 class InternalError(Exception):

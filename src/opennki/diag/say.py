@@ -42,7 +42,7 @@ def warn(findings: Iterable[Diagnostic]) -> None:
     frame = caller()
     for finding in said:
         warnings.warn_explicit(
-            OpenNkiWarning(render_text([finding])),
+            OpenNkiWarning(render_text([finding]), finding),
             category=OpenNkiWarning,
             filename=frame.f_code.co_filename if frame is not None else "<opennki>",
             lineno=frame.f_lineno if frame is not None else 0,

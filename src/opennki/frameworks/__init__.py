@@ -1,1 +1,1 @@
-"""Kernels in the graphs of frameworks; each package is imported when the first tensor of its own arrives."""
+"""Adapters to frameworks, each imported when the first tensor or graph of its framework arrives."""

@@ -13,10 +13,11 @@ from opennki.frontend.recorder import TraceRecorder
 from opennki.ir.location import locate
 from opennki.isa.recorder import CURRENT
 
-__all__ = ["Kernel", "as_kernel", "jit", "register_launch"]
+__all__ = ["Kernel", "as_kernel", "jit", "register_graph_call", "register_launch"]
 
 Launch = Callable[["Kernel", Sequence[object], Mapping[str, object]], object]
 _launch: list[Launch] = []
+_graph_call: list[tuple[Callable[[], bool], Launch]] = []
 
 # Options of earlier and other releases, taken and without effect here (census §1.2, nki-0.7 §1).
 _WITHOUT_EFFECT = frozenset(
@@ -34,6 +35,14 @@ _WITHOUT_EFFECT = frozenset(
 def register_launch(function: Launch) -> None:
     """Register the one upward hook of this module: how a direct call is compiled and run."""
     _launch[:] = [function]
+
+
+def register_graph_call(is_met: Callable[[], bool], function: Launch) -> None:
+    """Register what takes over the calls that a framework's compiler meets while it reads Python itself.
+
+    Such a compiler follows `Kernel.__call__` line by line, and it knows no context variables.
+    """
+    _graph_call[:] = [(is_met, function)]
 
 
 class Kernel:
@@ -66,6 +75,9 @@ class Kernel:
 
         Errors: those of tracing, baking and running; ONKI309 for a nested bracket that differs.
         """
+        for is_met, graph_call in _graph_call:
+            if is_met():
+                return graph_call(self, args, kwargs)
         recorder = CURRENT.get()
         if isinstance(recorder, TraceRecorder):
             return self._inline(recorder, args, kwargs)

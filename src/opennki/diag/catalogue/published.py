@@ -68,4 +68,22 @@ ENTRIES: tuple[Entry, ...] = (
         fix="trace the kernel again with this version, and clear caches that keep the old artifact",
         source="compiler/error-codes/EVRF065.rst (2.32)",
     ),
+    Entry(
+        code="NCC_EVRF059",
+        title="artifact that is not found",
+        template=(
+            "Kernel file '{path}' referenced by AwsNeuronCustomNativeKernel instruction does not exist on "
+            "the host."
+        ),
+        stage="load",
+        cause=(
+            "A kernel call in a graph names its artifact and does not hold it. The file is not where the "
+            "call says, nor beside the graph."
+        ),
+        fix=(
+            "save the graph together with its artifacts\n"
+            "put the file of the artifact beside the graph, under the name that the message gives"
+        ),
+        source="compiler/error-codes/EVRF059.rst (2.32)",
+    ),
 )

@@ -1,0 +1,92 @@
+"""What a kernel call costs from PyTorch: eager and compiled, beside a plain operator of `torch.library`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.kernels import nisa, nl
+from benchmarks.measure import Result, figure, per_instruction, result, slowness, take_turns
+from opennki import nki
+
+__all__ = ["run"]
+
+CALLS = 200
+ENVIRONMENT = {"NEURON_LOGICAL_NC_CONFIG": "1", "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2"}
+
+
+def run(quick: bool) -> Result:
+    """Call a kernel that adds two 8×8 tensors, in turn with the same sum by other means."""
+    import torch
+
+    from opennki.frameworks.torch.kernel_ops import nki_op
+
+    @torch.library.custom_op("opennki_benchmark::plain", mutates_args=())
+    def plain(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(a.numpy() + b.numpy())
+
+    @plain.register_fake
+    def _(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(a)
+
+    def kernel(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = add(a, b)
+        return found
+
+    x, host = torch.ones(8, 8), np.ones((8, 8), np.float32)
+    compiled: dict[str, Any] = {
+        name: torch.compile(_calling(function), backend="opennki", fullgraph=True)
+        for name, function in {"kernel": add, "plain": plain}.items()
+    }
+    functions: dict[str, tuple[Callable[..., Any], Any, str]] = {
+        "kernel, NumPy": (add, host, "a direct call on NumPy arrays"),
+        "kernel, eager": (add, x, "a direct call on tensors"),
+        "kernel, nki_op": (nki_op("opennki_benchmark::kernel", kernel), x, "an operator around the kernel"),
+        "kernel, torch.compile": (compiled["kernel"], x, "a compiled function of one kernel call"),
+        "operator, eager": (plain, x, "`torch.library.custom_op` that adds in NumPy"),
+        "operator, torch.compile": (compiled["plain"], x, "a compiled function of that operator"),
+        "sum, eager": (torch.add, x, "PyTorch's own sum"),
+    }
+    with patch.dict(os.environ, ENVIRONMENT), torch.no_grad():
+        turns = {name: _often(function, value) for name, (function, value, _) in functions.items()}
+        seconds = take_turns(turns, rounds=3 if quick else 15)
+    factors = slowness(seconds)
+    return result(
+        "Calls from PyTorch",
+        [
+            figure(name, per_instruction(seconds[name], CALLS), "µs", f"{says}, 8×8", slowness=factors)
+            for name, (_, _, says) in functions.items()
+        ],
+    )
+
+
+@nki.jit
+def _calling(function: Any) -> Any:
+    """Return a function that calls another one: what dynamo looks into."""
+    return lambda a, b: function(a, b)
+
+
+def add(a: Any, b: Any) -> Any:
+    """Add two tensors."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="out")
+    left = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    right = nl.ndarray(b.shape, dtype=b.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=left, src=a)
+    nisa.dma_copy(dst=right, src=b)
+    nisa.tensor_tensor(dst=left, data1=left, data2=right, op=nl.add)
+    nisa.dma_copy(dst=out, src=left)
+    return out
+
+
+def _often(function: Callable[..., Any], value: Any) -> Callable[[], object]:
+    def turn() -> object:
+        found: Any = None
+        for _ in range(CALLS):
+            found = function(value, value)
+        return found
+
+    return turn

@@ -1,0 +1,1 @@
+"""The kernels' part of the lite library."""

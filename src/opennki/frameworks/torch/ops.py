@@ -1,0 +1,129 @@
+"""What the operators do: run the baked call that a node names, or bake a graph of this one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+
+from opennki.build.executable import BakedCall
+from opennki.build.launch import options_in_force
+from opennki.build.pipeline import bake
+from opennki.diag.say import warn
+from opennki.frameworks.torch.config import artifact_of, kernel_call, parse_config
+from opennki.frameworks.torch.tensors import array_of, dtype_named, tensor_of
+from opennki.graph import Graph
+from opennki.ir.types import Signature
+from opennki.settings import Setting, direct_call_degree, target_setting
+
+__all__ = ["BAKED", "Bound", "bind", "fake_call", "run_call", "run_call_mut"]
+
+_PREFIX = "baked:"
+
+
+class Bound:
+    """A baked call under a name that a node of a graph can hold. State: the baked call's own."""
+
+    def __init__(self, baked: BakedCall, name: str) -> None:
+        self.baked = baked
+        self.name = name
+
+    def call(self, config: str, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Run the call in the place of `opennki::call`."""
+        return _run(self.baked, args)
+
+
+BAKED: WeakValueDictionary[str, Bound] = WeakValueDictionary()
+"""The baked calls that compiled graphs hold, by the text in their nodes."""
+
+_lock = Lock()
+_counter = [0]
+
+
+def bind(baked: BakedCall) -> Bound:
+    """Return a baked call as nodes of a graph name it, for as long as the graph holds what is returned."""
+    with _lock:
+        _counter[0] += 1
+        name = f"{_PREFIX}{_counter[0]}"
+    found = Bound(baked, name)
+    BAKED[name] = found
+    return found
+
+
+def _baked_of(config: str) -> BakedCall:
+    """Return the baked call that a node names, or that of a graph of this one call, as a direct call is.
+
+    The degree is then NEURON_CC_FLAGS, the environment, the kernel's own; all rules of baking hold.
+    """
+    bound = BAKED.get(config)
+    if bound is not None:
+        return bound.baked
+    call = kernel_call(parse_config(config))
+    own = call.degree or Setting(call.artifact.lnc, "its artifact", "artifact")
+    target = target_setting(options_in_force().target, [call.artifact.target], spelled="--target ")
+    graph = direct_call_degree(own, options_in_force().lnc)
+    key = (config, graph.value, target.value.name)
+    found = _ALONE.get(key)
+    if found is None:
+        executable = bake(Graph(calls=(call,)), graph, target)
+        warn(executable.findings)
+        found = _ALONE[key] = executable.calls[0]
+    return found
+
+
+_ALONE: dict[tuple[str, int, str], BakedCall] = {}
+
+
+def _run(baked: BakedCall, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Run a call that writes no input and return its new tensors."""
+    arrays = [array_of(tensor) for tensor in args]
+    outputs = baked.run(arrays).outputs
+    return [
+        tensor_of(array.copy() if output.alias >= 0 else array)
+        for output, array in zip(baked.signature.outputs, outputs, strict=True)
+        if not _is_input(output, baked.signature)
+    ]
+
+
+def _is_input(output: Any, signature: Signature) -> bool:
+    from opennki.frameworks.torch.calls import is_input
+
+    return is_input(output, signature)
+
+
+def run_call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Run a call that writes no input and return its outputs."""
+    return _run(_baked_of(config), args)
+
+
+def run_call_mut(
+    config: str, written: list[torch.Tensor], out: list[torch.Tensor], args: list[torch.Tensor]
+) -> None:
+    """Run a call that writes inputs; its new outputs go into `out`."""
+    baked = _baked_of(config)
+    signature = baked.signature
+    changed, others = iter(written), iter(args)
+    tensors = [next(changed if tensor.is_written else others) for tensor in signature.inputs]
+    outputs = baked.run([array_of(tensor) for tensor in tensors]).outputs
+    new = [
+        array
+        for output, array in zip(signature.outputs, outputs, strict=True)
+        if not _is_input(output, signature)
+    ]
+    for destination, array in zip(out, new, strict=True):
+        array_of(destination)[...] = array
+    torch.autograd.graph.increment_version([*written, *out])
+
+
+def fake_call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return tensors of the outputs' shapes and dtypes."""
+    bound = BAKED.get(config)
+    signature = bound.baked.signature if bound else artifact_of(parse_config(config)).signature
+    return [
+        args[0].new_empty(output.shape, dtype=dtype_named(output.dtype))
+        for output in signature.outputs
+        if not _is_input(output, signature)
+    ]
