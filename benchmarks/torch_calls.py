@@ -8,10 +8,12 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import torch
 
 from benchmarks.kernels import nisa, nl
 from benchmarks.measure import Result, figure, per_instruction, result, slowness, take_turns
 from opennki import nki
+from opennki.frameworks.torch.kernel_ops import nki_op
 
 __all__ = ["run"]
 
@@ -21,9 +23,6 @@ ENVIRONMENT = {"NEURON_LOGICAL_NC_CONFIG": "1", "NEURON_PLATFORM_TARGET_OVERRIDE
 
 def run(quick: bool) -> Result:
     """Call a kernel that adds two 8×8 tensors, in turn with the same sum by other means."""
-    import torch
-
-    from opennki.frameworks.torch.kernel_ops import nki_op
 
     @torch.library.custom_op("opennki_benchmark::plain", mutates_args=())
     def plain(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

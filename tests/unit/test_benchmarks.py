@@ -47,11 +47,14 @@ BUDGETS = {
     "growth": {0.05},
     "simulation": set(),
     "cache": {50.0, 5.0},
+    "torch_calls": set(),
 }
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_quick_run_gives_figures(name: str) -> None:
+    if name.partition("_")[0] in ("torch", "jax"):
+        pytest.importorskip(name.partition("_")[0])
     found = import_module(f"benchmarks.{name}").run(True)
     figures = figures_of(json.loads(json.dumps(found)))
     names = [one.name for one in figures]

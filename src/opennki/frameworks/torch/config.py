@@ -51,8 +51,8 @@ class CallDegree(Struct, frozen=True, array_like=True):
 class CallConfig(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A kernel call: the fields of the vendor's config that we have, its line and its degree beside them.
 
-    `binary` is the digest of an artifact: see `digest_of`. `variant` tells calls apart that are equal in all else and made by
-    different functions.
+    `binary` is the digest of an artifact: see `digest_of`. `variant` tells calls apart that are equal in all
+    else and made by different functions.
     """
 
     func_name: str

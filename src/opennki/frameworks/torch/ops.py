@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -16,7 +15,7 @@ from opennki.diag.say import warn
 from opennki.frameworks.torch.config import artifact_of, kernel_call, parse_config
 from opennki.frameworks.torch.tensors import array_of, dtype_named, tensor_of
 from opennki.graph import Graph
-from opennki.ir.types import Signature
+from opennki.ir.types import Output, Signature
 from opennki.settings import Setting, direct_call_degree, target_setting
 
 __all__ = ["BAKED", "Bound", "bind", "fake_call", "run_call", "run_call_mut"]
@@ -30,10 +29,13 @@ class Bound:
     def __init__(self, baked: BakedCall, name: str) -> None:
         self.baked = baked
         self.name = name
+        self.fresh = _fresh(baked.signature)
 
     def call(self, config: str, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Run the call in the place of `opennki::call`."""
-        return _run(self.baked, args)
+        arrays = [array_of(tensor) for tensor in args]
+        outputs = self.baked.run(arrays).outputs
+        return [tensor_of(outputs[i].copy() if is_part else outputs[i]) for i, is_part in self.fresh]
 
 
 BAKED: WeakValueDictionary[str, Bound] = WeakValueDictionary()
@@ -77,18 +79,16 @@ def _baked_of(config: str) -> BakedCall:
 _ALONE: dict[tuple[str, int, str], BakedCall] = {}
 
 
-def _run(baked: BakedCall, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run a call that writes no input and return its new tensors."""
-    arrays = [array_of(tensor) for tensor in args]
-    outputs = baked.run(arrays).outputs
+def _fresh(signature: Signature) -> list[tuple[int, bool]]:
+    """Return the numbers of the outputs that are no input as a whole, and whether each is a part of one."""
     return [
-        tensor_of(array.copy() if output.alias >= 0 else array)
-        for output, array in zip(baked.signature.outputs, outputs, strict=True)
-        if not _is_input(output, baked.signature)
+        (i, output.alias >= 0)
+        for i, output in enumerate(signature.outputs)
+        if not _is_input(output, signature)
     ]
 
 
-def _is_input(output: Any, signature: Signature) -> bool:
+def _is_input(output: Output, signature: Signature) -> bool:
     from opennki.frameworks.torch.calls import is_input
 
     return is_input(output, signature)
@@ -96,7 +96,7 @@ def _is_input(output: Any, signature: Signature) -> bool:
 
 def run_call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
     """Run a call that writes no input and return its outputs."""
-    return _run(_baked_of(config), args)
+    return Bound(_baked_of(config), config).call(config, args)
 
 
 def run_call_mut(
