@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import torch
 
 from benchmarks.kernels import nisa, nl
 from benchmarks.measure import Result, figure, per_instruction, result, slowness, take_turns
 from opennki import nki
+from opennki.frameworks.torch.kernel_ops import nki_op
 
 __all__ = ["run"]
 
@@ -21,9 +24,6 @@ ENVIRONMENT = {"NEURON_LOGICAL_NC_CONFIG": "1", "NEURON_PLATFORM_TARGET_OVERRIDE
 
 def run(quick: bool) -> Result:
     """Call a kernel that adds two 8×8 tensors, in turn with the same sum by other means."""
-    import torch
-
-    from opennki.frameworks.torch.kernel_ops import nki_op
 
     @torch.library.custom_op("opennki_benchmark::plain", mutates_args=())
     def plain(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -39,8 +39,8 @@ def run(quick: bool) -> Result:
 
     x, host = torch.ones(8, 8), np.ones((8, 8), np.float32)
     compiled: dict[str, Any] = {
-        name: torch.compile(_calling(function), backend="opennki", fullgraph=True)
-        for name, function in {"kernel": add, "plain": plain}.items()
+        name: torch.compile(partial(_called, function), backend="opennki", fullgraph=True)
+        for name, function in (("kernel", add), ("plain", plain))
     }
     functions: dict[str, tuple[Callable[..., Any], Any, str]] = {
         "kernel, NumPy": (add, host, "a direct call on NumPy arrays"),
@@ -65,11 +65,6 @@ def run(quick: bool) -> Result:
 
 
 @nki.jit
-def _calling(function: Any) -> Any:
-    """Return a function that calls another one: what dynamo looks into."""
-    return lambda a, b: function(a, b)
-
-
 def add(a: Any, b: Any) -> Any:
     """Add two tensors."""
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="out")
@@ -80,6 +75,10 @@ def add(a: Any, b: Any) -> Any:
     nisa.tensor_tensor(dst=left, data1=left, data2=right, op=nl.add)
     nisa.dma_copy(dst=out, src=left)
     return out
+
+
+def _called(function: Callable[..., Any], a: Any, b: Any) -> Any:
+    return function(a, b)
 
 
 def _often(function: Callable[..., Any], value: Any) -> Callable[[], object]:

@@ -50,6 +50,17 @@ def total(parts: list[Any], *, names: tuple[str, str] = ("sum", "first")) -> Any
 
 
 @nki.jit
+def loud(x: Any) -> Any:
+    """Return a copy by way of a tile that is printed."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="out")
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nl.device_print("tile", tile)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+@nki.jit
 def wide(x: Any) -> Any:
     """Ask for an output that no hardware has."""
     return nl.ndarray(x.shape, dtype="float64", buffer=nl.shared_hbm, name="out")

@@ -14,7 +14,7 @@ import pytest
 
 from opennki.diag import OpenNkiWarning
 from tests.frameworks.refusals import refused
-from tests.frameworks.tensor_kernels import bump, total
+from tests.frameworks.tensor_kernels import bump, loud, total
 from tests.unit.kernels import add_scaled, double_in_place, halve, raises
 
 torch: Any = pytest.importorskip("torch")
@@ -259,6 +259,22 @@ def test_both_sides_of_a_graph_break_are_checked() -> None:
     with pytest.warns(OpenNkiWarning, match="ONKI613"):
         (found,) = refused(lambda: compiled(model, fullgraph=False, lnc=1)(ramp()))
     assert found.code == "NCC_ENKI003"
+
+
+def test_the_simulator_honours_the_kernels_degree_and_checks_no_graph(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def model(a: Any) -> Any:
+        same, twice = bump(a)
+        return halve[2](loud(same)), twice
+
+    monkeypatch.setenv("NKI_SIMULATOR", "1")
+    x = ramp(8, 4)
+    first, second = compiled(model, lnc=1)(x)
+    assert torch.equal(x, ramp(8, 4) + 1)
+    assert torch.equal(first, x * 0.5)
+    assert torch.equal(second, x * 2)
+    assert "[[ 1.  2.  3.  4.]" in capsys.readouterr().out, "a simulated tile shows its values"
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,8 @@ from tests.unit.kernels import add_scaled, double_in_place, halve
 
 torch: Any = pytest.importorskip("torch")
 torch_neuronx: Any = import_module("torch_neuronx")
-nki_op, wrap_nki = torch_neuronx.nki_op, torch_neuronx.wrap_nki
+nki_op: Callable[..., Callable[[Callable[..., Any]], Any]] = torch_neuronx.nki_op
+wrap_nki: Callable[[Any], Any] = torch_neuronx.wrap_nki
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,8 @@ def half_of_two(x: torch.Tensor) -> torch.Tensor:
 
 @nki_op("opennki_tests::sum_and_difference")
 def sum_and_difference(a: torch.Tensor, b: torch.Tensor, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
-    return wrap_nki(add_scaled)(a, b, scale=scale)
+    left, right = wrap_nki(add_scaled)(a, b, scale=scale)
+    return left, right
 
 
 def _backward(context: Any, left: Any, right: Any) -> Any:

@@ -48,6 +48,7 @@ BUDGETS = {
     "simulation": set(),
     "cache": {50.0, 5.0},
     "jax_calls": set(),
+    "torch_calls": set(),
 }
 
 

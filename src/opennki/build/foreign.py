@@ -6,7 +6,7 @@ is the one upward call of the build layer, by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     from opennki.settings import Setting
     from opennki.targets import Target
 
-__all__ = ["NAMES", "Adapter", "adapter", "framework_of", "framework_of_call"]
+__all__ = ["MISSED", "NAMES", "QUICK", "Adapter", "adapter", "framework_of", "framework_of_call"]
 
 NAMES = {"torch": "PyTorch", "jax": "JAX"}
 """The frameworks, by the name of their adapter in `opennki.frameworks`."""
+
+MISSED = object()
+"""What a quick way answers for a call that it does not know."""
+
+QUICK: dict[type, Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]] = {}
+"""Type of a first argument → the quick way of its adapter to a call that is like an earlier one."""
 
 _ADAPTER_OF = {"torch": "torch", "jax": "jax", "jaxlib": "jax"}
 """The adapter of values whose type comes from a package."""

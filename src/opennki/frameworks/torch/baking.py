@@ -82,7 +82,7 @@ def _for_graph(call: CallNode, degree: Setting[int], target: Setting[Target]) ->
     is_right = traced is not None and same_hardware(traced, target.value)
     if recipe is None or (is_right and not kernel_lnc_from_graph()):
         return found
-    again = recipe(target, degree)
+    again = recipe.trace(target, degree)
     before, after = found.artifact.signature, again.artifact.signature
     if (before.inputs, before.outputs, before.returns) != (after.inputs, after.outputs, after.returns):
         says = (

@@ -18,7 +18,7 @@ from opennki.build.launch import options_in_force
 from opennki.build.places import Caller, call_location
 from opennki.build.tracing import bound_call
 from opennki.cache import CACHE
-from opennki.diag import fail
+from opennki.diag import Location, fail
 from opennki.diag.say import warn
 from opennki.frameworks.torch.arguments import replace_leaves
 from opennki.frameworks.torch.config import config_of, register_recipe
@@ -34,7 +34,13 @@ from opennki.frontend.kernel import Kernel
 from opennki.frontend.spec import Spec
 from opennki.graph import KernelCall
 from opennki.ir.types import Output, Signature, Structure
-from opennki.settings import Setting, graph_degree, kernel_lnc_from_graph, target_setting
+from opennki.settings import (
+    Setting,
+    graph_degree,
+    kernel_lnc_from_graph,
+    simulator_requested,
+    target_setting,
+)
 from opennki.targets import Target
 
 __all__ = ["graph_call", "is_in_graph"]
@@ -54,14 +60,53 @@ class _Leaf(Struct, frozen=True):
     position: int
 
 
+class _Recipe(Struct, frozen=True):
+    """A call with its kernel: see `config.Recipe`. `order` has the number of the tensor of each input."""
+
+    kernel: Kernel
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    order: tuple[int, ...]
+    returns: Structure
+    location: Location | None
+
+    def trace(self, target: Setting[Target], graph: Setting[int]) -> KernelCall:
+        """Trace the kernel again, for the target and under the degree of its graph."""
+        by = Caller(place=self.location)
+        bound, degree = bound_call(self.kernel, self.args, self.kwargs, target, graph=graph, by=by)
+        return KernelCall(artifact=CACHE.trace(bound).artifact, degree=degree, location=self.location)
+
+    def simulate(self, arrays: Sequence[Any]) -> list[Any]:
+        """Simulate the kernel on the arrays of its signature and return its outputs, in order."""
+        from opennki.frontend.simulate import simulate
+
+        def array(_: str, value: Any) -> Any:
+            return arrays[self.order.index(value.position)] if isinstance(value, _Tensor) else value
+
+        args, kwargs = replace_leaves(self.kernel.function, self.args, self.kwargs, array)
+        found: dict[int, Any] = {}
+        _flatten(self.returns, simulate(self.kernel)(*args, **kwargs), found)
+        return [found[number] for number in sorted(found)]
+
+
+def _flatten(structure: Structure, value: Any, found: dict[int, Any]) -> None:
+    if structure.kind == "leaf":
+        found[structure.index] = value
+    for number, item in enumerate(structure.items):
+        _flatten(item, value[structure.keys[number] if structure.kind == "dict" else number], found)
+
+
 def is_in_graph(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """True if a call is to become part of a graph: a graph is being made, or its tensors have no data."""
-    if torch.compiler.is_compiling():
-        return True
-    return any(
-        isinstance(value, torch.Tensor) and type(value) is not torch.Tensor and is_fake(value)
-        for value in (*args, *kwargs.values())
-    )
+    return torch.compiler.is_compiling() or any(map(_has_fake, (*args, *kwargs.values())))
+
+
+def _has_fake(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return type(value) is not torch.Tensor and is_fake(value)
+    if type(value) is dict:
+        return any(map(_has_fake, value.values()))
+    return type(value) in (list, tuple) and any(map(_has_fake, value))
 
 
 def graph_call(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -137,8 +182,8 @@ def _traced_plan(
         raise passing(raised) from None
 
 
-_compiler: Any = torch.compiler  # it has no types
-_plan: Any = _compiler.assume_constant_result(_traced_plan)
+_constant: Any = torch.compiler.assume_constant_result
+_plan = _constant(_traced_plan)
 
 
 def _planned(
@@ -163,16 +208,14 @@ def _planned(
     bound, degree = bound_call(kernel, specs, named, target, graph=graph, by=by)
     traced = CACHE.trace(bound)
     artifact = traced.artifact
-    warn((*artifact.findings, *traced.remarks))
+    if not simulator_requested():  # which says what it finds itself
+        warn((*artifact.findings, *traced.remarks))
     call = KernelCall(artifact=artifact, degree=degree, location=at)
 
-    def recipe(target: Setting[Target], graph: Setting[int]) -> KernelCall:
-        again, own = bound_call(kernel, specs, named, target, graph=graph, by=by)
-        return KernelCall(artifact=CACHE.trace(again).artifact, degree=own, location=at)
-
-    config = register_recipe(config_of(call), kernel.function, recipe)
     signature = artifact.signature
     order = tuple(argument.array.position for argument in bound.arguments)
+    recipe = _Recipe(kernel, specs, named, order, signature.returns, at)
+    config = register_recipe(config_of(call), kernel.function, recipe)
     written = tuple(i for i, tensor in enumerate(signature.inputs) if tensor.is_written)
     kept = {i: output.alias for i, output in enumerate(signature.outputs) if is_input(output, signature)}
     new = [i for i in range(len(signature.outputs)) if i not in kept]

@@ -6,8 +6,9 @@ The text is all that a graph keeps of a call. It holds no path of a machine and 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any, Protocol
 
 from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
@@ -35,8 +36,15 @@ __all__ = [
 
 _FORMAT = "opennki"
 
-Recipe = Callable[[Setting[Target], Setting[int]], KernelCall]
-"""Traces the kernel of a call again, for the target and under the degree of its graph."""
+
+class Recipe(Protocol):
+    """A call whose kernel is at hand, and not its artifact alone."""
+
+    def trace(self, target: Setting[Target], graph: Setting[int]) -> KernelCall:
+        """Trace the kernel again, for the target and under the degree of its graph."""
+
+    def simulate(self, arrays: Sequence[Any]) -> list[Any]:
+        """Simulate the kernel on the arrays of its signature and return its outputs, in order."""
 
 
 class CallDegree(Struct, frozen=True, array_like=True):

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from opennki.build.foreign import MISSED, QUICK
 from opennki.build.launch import compiled_call, options_in_force
 from opennki.build.places import call_location
 from opennki.build.recall import recall, remember
@@ -36,23 +37,36 @@ def eager_call(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
 
     Errors: NCC_ENKI003 for a kernel of two cores, ONKI214, ONKI611, ONKI612, those of tracing and running.
     """
-    call = _call_key(kernel, args, kwargs)
-    known = recall(kernel, call, args, kwargs) if call is not None else None
-    if known is not None:
-        executable, tensors = known
-        warn(executable.findings)
-        baked = executable.calls[0]
-        return _run(baked.name, baked.signature, baked.execute, tensors)
+    found = known_call(kernel, args, kwargs)
+    if found is not MISSED:
+        return found
     arrays, tensors_of = as_arrays(kernel, args, kwargs)
     if simulator_requested():
         from opennki.frontend.simulate import simulate
 
         return _as_tensors(simulate(kernel)(*arrays[0], **arrays[1]), tensors_of)
     traced, executable, arguments = compiled_call(kernel, arrays[0], arrays[1], is_eager=True)
-    remember(kernel, call, traced, executable, arguments, args, kwargs)
+    remember(kernel, _call_key(kernel, args, kwargs), traced, executable, arguments, args, kwargs)
     warn((*executable.findings, *traced.remarks))
     baked = executable.calls[0]
     return _run(baked.name, baked.signature, baked.execute, [tensors_of[id(a.array)] for a in arguments])
+
+
+def known_call(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what a call like an earlier one returns, `MISSED` for another."""
+    call = None if torch.compiler.is_compiling() else _call_key(kernel, args, kwargs)
+    known = recall(kernel, call, args, kwargs) if call is not None else None
+    if known is None:
+        return MISSED
+    executable, tensors = known
+    if executable.findings:
+        warn(executable.findings)
+    baked = executable.calls[0]
+    return _run(baked.name, baked.signature, baked.execute, tensors)
+
+
+for _kind in _TENSORS:
+    QUICK[_kind] = known_call
 
 
 def _call_key(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable | None:
@@ -120,14 +134,15 @@ def _array(kernel: str, name: str, tensor: torch.Tensor) -> Any:
 def _run(name: str, signature: Signature, run: Any, tensors: Sequence[torch.Tensor]) -> Any:
     """Run a baked call on tensors and return its value as tensors."""
     arrays = [_array(name, spec.name, t) for spec, t in zip(signature.inputs, tensors, strict=True)]
-    written = [tensor for spec, tensor in zip(signature.inputs, tensors, strict=True) if spec.is_written]
+    written = []
     for spec, tensor in zip(signature.inputs, tensors, strict=True):
         if spec.is_written:
-            check_written(name, spec.name, tensor, call_location())
+            check_written(name, spec.name, tensor)
+            written.append(tensor)
     outputs = run(arrays).outputs
     if written:
         torch.autograd.graph.increment_version(written)
-    given = {id(array): tensor for array, tensor in zip(arrays, tensors, strict=True)}
+    given = dict(zip(map(id, arrays), tensors, strict=True))
     return nest(signature.returns, [given.get(id(o)) if id(o) in given else tensor_of(o) for o in outputs])
 
 

@@ -13,11 +13,12 @@ from opennki.build.executable import BakedCall
 from opennki.build.launch import options_in_force
 from opennki.build.pipeline import bake
 from opennki.diag.say import warn
-from opennki.frameworks.torch.config import artifact_of, kernel_call, parse_config
+from opennki.frameworks.torch.config import artifact_of, kernel_call, parse_config, recipe_of
 from opennki.frameworks.torch.tensors import array_of, dtype_named, tensor_of
 from opennki.graph import Graph
-from opennki.ir.types import Signature
-from opennki.settings import Setting, direct_call_degree, target_setting
+from opennki.ir.types import Output, Signature
+from opennki.settings import Setting, direct_call_degree, simulator_requested, target_setting
+from opennki.targets import TARGETS
 
 __all__ = ["BAKED", "Bound", "bind", "fake_call", "run_call", "run_call_mut"]
 
@@ -30,10 +31,13 @@ class Bound:
     def __init__(self, baked: BakedCall, name: str) -> None:
         self.baked = baked
         self.name = name
+        self.fresh = _fresh(baked.signature)
 
     def call(self, config: str, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Run the call in the place of `opennki::call`."""
-        return _run(self.baked, args)
+        arrays = [array_of(tensor) for tensor in args]
+        outputs = self.baked.run(arrays).outputs
+        return [tensor_of(outputs[i].copy() if is_part else outputs[i]) for i, is_part in self.fresh]
 
 
 BAKED: WeakValueDictionary[str, Bound] = WeakValueDictionary()
@@ -77,18 +81,35 @@ def _baked_of(config: str) -> BakedCall:
 _ALONE: dict[tuple[str, int, str], BakedCall] = {}
 
 
-def _run(baked: BakedCall, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Run a call that writes no input and return its new tensors."""
-    arrays = [array_of(tensor) for tensor in args]
-    outputs = baked.run(arrays).outputs
+def _outputs(
+    config: str, args: Sequence[torch.Tensor], written: Sequence[torch.Tensor]
+) -> tuple[Signature, Sequence[Any]]:
+    """Run a call and return its signature and all its outputs. With NKI_SIMULATOR=1 it is simulated."""
+    is_simulated = config not in BAKED and simulator_requested()
+    if is_simulated:
+        parsed = parse_config(config)
+        artifact, recipe = artifact_of(parsed), recipe_of(parsed)
+        baked = BakedCall(artifact, artifact.lnc, TARGETS[artifact.target])
+    else:
+        baked, recipe = _baked_of(config), None
+    changed, others = iter(written), iter(args)
+    arrays = [array_of(next(changed if tensor.is_written else others)) for tensor in baked.signature.inputs]
+    if recipe is not None:
+        return baked.signature, recipe.simulate(arrays)
+    run = baked.execute if is_simulated else baked.run
+    return baked.signature, run(arrays).outputs
+
+
+def _fresh(signature: Signature) -> list[tuple[int, bool]]:
+    """Return the numbers of the outputs that are no input as a whole, and whether each is a part of one."""
     return [
-        tensor_of(array.copy() if output.alias >= 0 else array)
-        for output, array in zip(baked.signature.outputs, outputs, strict=True)
-        if not _is_input(output, baked.signature)
+        (i, output.alias >= 0)
+        for i, output in enumerate(signature.outputs)
+        if not _is_input(output, signature)
     ]
 
 
-def _is_input(output: Any, signature: Signature) -> bool:
+def _is_input(output: Output, signature: Signature) -> bool:
     from opennki.frameworks.torch.calls import is_input
 
     return is_input(output, signature)
@@ -96,25 +117,17 @@ def _is_input(output: Any, signature: Signature) -> bool:
 
 def run_call(config: str, args: list[torch.Tensor]) -> list[torch.Tensor]:
     """Run a call that writes no input and return its outputs."""
-    return _run(_baked_of(config), args)
+    signature, outputs = _outputs(config, args, ())
+    return [tensor_of(outputs[i].copy() if is_part else outputs[i]) for i, is_part in _fresh(signature)]
 
 
 def run_call_mut(
     config: str, written: list[torch.Tensor], out: list[torch.Tensor], args: list[torch.Tensor]
 ) -> None:
     """Run a call that writes inputs; its new outputs go into `out`."""
-    baked = _baked_of(config)
-    signature = baked.signature
-    changed, others = iter(written), iter(args)
-    tensors = [next(changed if tensor.is_written else others) for tensor in signature.inputs]
-    outputs = baked.run([array_of(tensor) for tensor in tensors]).outputs
-    new = [
-        array
-        for output, array in zip(signature.outputs, outputs, strict=True)
-        if not _is_input(output, signature)
-    ]
-    for destination, array in zip(out, new, strict=True):
-        array_of(destination)[...] = array
+    signature, outputs = _outputs(config, args, written)
+    for destination, (i, _) in zip(out, _fresh(signature), strict=True):
+        array_of(destination)[...] = outputs[i]
     torch.autograd.graph.increment_version([*written, *out])
 
 

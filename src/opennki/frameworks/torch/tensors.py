@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
+from opennki.build.places import call_location
 from opennki.diag import Location, fail
 
 __all__ = [
@@ -116,12 +117,12 @@ def check_tensor(kernel: str, argument: str, facts: TensorFacts, at: Location | 
         fail("ONKI612", at=at, kernel=kernel, argument=argument)
 
 
-def check_written(kernel: str, argument: str, tensor: torch.Tensor, at: Location | None) -> None:
+def check_written(kernel: str, argument: str, tensor: torch.Tensor) -> None:
     """Refuse to write a tensor in which several elements share their memory. Errors: ONKI611."""
     if any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True)):
         fail(
             "ONKI611",
-            at=at,
+            at=call_location(),
             kernel=kernel,
             argument=argument,
             what="expanded, and the kernel writes it: several elements share their memory",
