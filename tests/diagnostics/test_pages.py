@@ -50,6 +50,7 @@ def run(program: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
         if re.search(rf"^(?:import|from) {package}\b", program, flags=re.MULTILINE):
             pytest.importorskip(package)
     monkeypatch.chdir(folder)
+    monkeypatch.setattr("opennki.execute.limits.memory_limit", lambda: 12 << 30)  # of any machine
     monkeypatch.setenv("OPENNKI_CACHE_DIR", str(folder / "cache"))
     monkeypatch.setattr(sys, "path", list(sys.path))
     opennki.install()
