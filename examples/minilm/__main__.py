@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +20,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m examples.minilm", description=__doc__)
     parser.add_argument("--sentences", type=Path, default=SENTENCES, help="a text file, a sentence a line")
     parser.add_argument("--lnc", type=int, default=2, help="physical cores that the kernels use, 1 or 2")
+    parser.add_argument(
+        "--executable", type=Path, help="run this saved model instead (.nkx, as the demo saves)"
+    )
     parser.add_argument("--output", type=Path, required=True, help="a .npy file for the embeddings")
     given = parser.parse_args()
     began = time.perf_counter()
     try:
         lines = read_sentences(given.sentences)
-        embeddings = embed(lines, load_model(compiled_kernels(given.lnc)))
+        if given.executable is not None:
+            model: Any = opennki.load(given.executable)
+            embeddings = embed(lines, model, model.signature.inputs[0].shape[1:])
+        else:
+            embeddings = embed(lines, load_model(compiled_kernels(given.lnc)))
     except OSError as error:
         parser.error(f"cannot read {given.sentences}: {error.strerror}")
     except opennki.OpenNkiError as error:
@@ -32,7 +40,8 @@ def main() -> None:
     with given.output.open("wb") as file:
         np.save(file, embeddings)
     seconds = time.perf_counter() - began
-    print(f"{given.output}: {len(lines)} embeddings of LNC={given.lnc} in {seconds:.1f} s")
+    origin = given.executable or f"LNC={given.lnc}"
+    print(f"{given.output}: {len(lines)} embeddings of {origin} in {seconds:.1f} s")
 
 
 if __name__ == "__main__":

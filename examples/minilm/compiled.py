@@ -1,6 +1,6 @@
-"""The kernels compiled on their own, an executable for each shape, called between the steps of the model.
+"""Two ways to the kernels: as they are, in a model that is compiled as a whole, or each compiled on its own.
 
-Nothing but arrays passes between framework and kernels: the way for those who do not compile the whole model.
+On its own means an executable for each shape, and nothing but arrays between framework and kernel.
 """
 
 from __future__ import annotations
@@ -36,6 +36,14 @@ class CompiledKernel:
             self.executables[key] = opennki.compile(artifact, lnc=self.lnc, target=TARGET)
         self.calls += 1
         return torch.from_numpy(self.executables[key](*arrays))
+
+
+def called_kernels(lnc: int) -> Kernels:
+    """Return the model's kernels as they are, for `lnc` cores: called on tensors, in a compiled model."""
+    opennki.install()
+    from examples.minilm import kernels
+
+    return Kernels(*(getattr(kernels, name)[lnc] for name in Kernels._fields))
 
 
 @cache

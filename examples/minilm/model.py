@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from examples.minilm.text import batches, tokenize
+from examples.minilm.text import LENGTHS, batches, tokenize
 from examples.minilm.weights import Config, Tensors, load_config, load_tensors
 
 Call = Callable[..., Tensor]
@@ -117,11 +117,16 @@ def load_model(kernels: Kernels) -> MiniLm:
     return model
 
 
-def embed(sentences: Sequence[str], model: Embed) -> npt.NDArray[np.float32]:
-    """Return the embedding of each sentence, `[sentences, width]`, in the order given."""
+def embed(
+    sentences: Sequence[str], model: Embed, lengths: Sequence[int] = LENGTHS
+) -> npt.NDArray[np.float32]:
+    """Return the embedding of each sentence, `[sentences, width]`, in the order given.
+
+    Batches are as long as one of `lengths`; a sentence longer than all of them is cut.
+    """
     result = np.zeros((len(sentences), load_config().width), np.float32)
     with torch.no_grad():
-        for batch in batches(tokenize(sentences)):
+        for batch in batches(tokenize(sentences, lengths[-1]), lengths):
             output = model(torch.from_numpy(batch.ids), torch.from_numpy(batch.mask))
             result[batch.rows] = output[: len(batch.rows)].numpy()
     return result

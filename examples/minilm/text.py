@@ -37,22 +37,22 @@ def read_sentences(path: Path) -> list[str]:
         return [line.rstrip("\n") for line in file]
 
 
-def tokenize(sentences: Sequence[str]) -> list[list[int]]:
-    """Return the token numbers of each sentence, the special ones included, cut to the model's longest."""
+def tokenize(sentences: Sequence[str], longest: int = LENGTHS[-1]) -> list[list[int]]:
+    """Return the token numbers of each sentence, the special ones included, cut to `longest`."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
-    tokenizer.enable_truncation(load_config().longest)
+    tokenizer.enable_truncation(min(longest, load_config().longest))
     tokenizer.no_padding()
     return [encoding.ids for encoding in tokenizer.encode_batch(list(sentences))]
 
 
-def batches(tokens: Sequence[Sequence[int]]) -> Iterator[Batch]:
+def batches(tokens: Sequence[Sequence[int]], lengths: Sequence[int] = LENGTHS) -> Iterator[Batch]:
     """Yield all sentences in batches of `BATCH_TOKENS`, longest first: each batch is as long as its first."""
     order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]), reverse=True)
     start = 0
     while start < len(order):
-        length = next(length for length in LENGTHS if length >= len(tokens[order[start]]))
+        length = next(length for length in lengths if length >= len(tokens[order[start]]))
         size = BATCH_TOKENS // length
         rows = order[start : start + size]
         start += size
