@@ -20,6 +20,7 @@ import torch
 
 import opennki
 from examples.minilm.compiled import TARGET, called_kernels
+from examples.minilm.drawing import draw
 from examples.minilm.model import embed, load_model
 from examples.minilm.reference import load_plain_model
 from examples.minilm.text import BATCH_TOKENS, SENTENCES, Batch, batches, read_sentences, tokenize
@@ -60,6 +61,8 @@ def main(folder: Path) -> dict[str, Any]:
             f'   {cosines[-2]:.9f} by torch.compile(backend="opennki")',
             f"   {cosines[-1]:.9f} exported, compiled, saved as {saved}, run in a new process",
         )
+    picture = draw(sentences, wanted, got, folder / "minilm.png")
+    say(f"   How alike they are: {picture}")
     if not min(cosines) >= SMALLEST_COSINE:
         raise SystemExit(f"a cosine is {min(cosines)}, less than {SMALLEST_COSINE}")
 
