@@ -56,7 +56,7 @@ class GraphExecutable(Executable):
         self.name = "model"
         self._program = program
         self._signature = _signature_of(program)
-        self._module = program.module()
+        self._module = _own_buffers(program.module())
         nodes = calls_in(self._module)
         self._bound = bind_calls(nodes, self)
 
@@ -124,6 +124,15 @@ class GraphExecutable(Executable):
     def __repr__(self) -> str:
         names = ", ".join(dict.fromkeys(call.name for call in self.calls)) or "no kernel"
         return f"<Executable of a PyTorch graph ({names}) target={self.target} lnc={self.lnc}>"
+
+
+def _own_buffers(module: torch.nn.Module) -> torch.nn.Module:
+    """Give a module buffers of its own: runs may write them, and a file holds those of the program."""
+    copies: dict[int, torch.Tensor] = {}
+    for part in module.modules():
+        for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
+            setattr(part, name, copies.setdefault(id(buffer), buffer.clone()))
+    return module
 
 
 def _back(tensor: torch.Tensor, given: Sequence[tuple[Any, torch.Tensor]]) -> Any:
