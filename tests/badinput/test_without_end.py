@@ -128,7 +128,6 @@ TILE_BYTES = 128 * 512 * 4
 
 def limited(monkeypatch: pytest.MonkeyPatch, tiles: int) -> None:
     monkeypatch.setattr(limits, "memory_limit", lambda: tiles * TILE_BYTES)
-    monkeypatch.setattr("opennki.frontend.simulate.memory_limit", lambda: tiles * TILE_BYTES)
 
 
 @pytest.mark.parametrize("lnc", [1, 2])

@@ -508,3 +508,19 @@ def test_the_version_of_a_package_is_a_part(monkeypatch: pytest.MonkeyPatch) -> 
     other = digest_function(kernel)
     assert isinstance(other, Digest)
     assert {name for name in found.parts if found.parts[name] != other.parts[name]} == {"package `numpy`"}
+
+
+def test_a_version_that_is_more_than_a_string_is_kept_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As PyTorch's is; the parts of a key are written as they are."""
+
+    class Version(str):
+        __slots__ = ()
+
+    def kernel() -> Any:
+        return np.float32(1)
+
+    monkeypatch.setattr(np, "__version__", Version("1.0+cpu"))
+    found = digest_function(kernel)
+    assert isinstance(found, Digest)
+    shown = found.parts["package `numpy`"].shown
+    assert (shown, type(shown)) == ("1.0+cpu", str)

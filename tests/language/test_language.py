@@ -19,6 +19,7 @@ from tests.cases.loading import FILES, run_file
 Array = np.ndarray[Any, np.dtype[Any]]
 KERNELS = run_file(FILES.parents[1] / "language" / "kernel_file.py", "language_kernel_file")
 nl = sys.modules["nki.language"]
+nisa = sys.modules["nki.isa"]
 X = np.arange(160 * 64, dtype=np.float32).reshape(160, 64)
 SMALL = np.arange(32, dtype=np.float32).reshape(4, 8)
 
@@ -86,6 +87,17 @@ def turn(i: Any) -> None:
     [0, 1, 2, 3][i]
 
 
+def register() -> Any:
+    """A register that holds 0."""
+    return nisa.register_alloc(0)
+
+
+def combined(a: Any, op: Any) -> None:
+    """Combine a tile with itself by an operator that may be none."""
+    tile = nl.load(a)
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=op)
+
+
 REFUSED: list[tuple[Callable[[Any], object], str, str]] = [
     (lambda a: a if a else None, "ONKI111", "the truth of `a`"),
     (lambda a: a if a[0, 0] > 0 else None, "ONKI111", "the operator `>`"),
@@ -99,6 +111,60 @@ REFUSED: list[tuple[Callable[[Any], object], str, str]] = [
     (lambda a: 2.0 * a, "ONKI111", "the operator `*`"),
     (lambda a: a @ a, "ONKI111", "the operator `@`"),
     (lambda a: a.__setitem__(0, 1.0), "ONKI210", "writes nothing"),
+    (lambda a: a // 2, "ONKI111", "the operator `//`"),
+    (lambda a: 2 // a, "ONKI111", "the operator `//`"),
+    (lambda a: -a, "ONKI111", "the operator `-`"),
+    (lambda a: ~a, "ONKI111", "the operator `~`"),
+    (lambda a: abs(a), "ONKI111", "`abs(…)`"),
+    (lambda a: round(a), "ONKI111", "`round(…)`"),
+    (lambda a: a.__delitem__(0), "ONKI111", "`del`"),
+    (lambda a: f"{a:.2f}", "ONKI111", "the format `.2f`"),
+    (lambda a: [1, 2][a], "ONKI111", "`a` as an int of Python"),
+    (lambda a: (1, 2)[a], "ONKI111", "`a` as an int of Python"),
+    (lambda a: "ab"[a], "ONKI111", "`a` as an int of Python"),
+    (lambda a: [1, 2][a:], "ONKI111", "`a` as an int of Python"),
+    (lambda a: [*range(a)], "ONKI111", "`a` as an int of Python"),
+    (lambda a: a[a], "ONKI210", "must be an int, got a tensor"),
+    (lambda a: a[0:a], "ONKI210", "must be an int, got a tensor"),
+    (lambda a: nl.ndarray((4, a), dtype=a.dtype, buffer=nl.sbuf), "ONKI101", "a tuple of ints"),
+    (lambda a: a[np.array([0, 1])], "ONKI210", "must be an int, got array([0, 1])"),
+    (lambda a: a[[0, 1]], "ONKI210", "must be an int, got [0, 1]"),
+    (lambda a: a[1.0], "ONKI210", "must be an int, got 1.0"),
+    (lambda a: a[None], "ONKI210", "None is no index"),
+    (lambda a: a[True], "ONKI210", "True is no index"),
+    (lambda a: a[::-1], "ONKI210", "a step of -1"),
+    (lambda a: a[0:5], "ONKI208", "slice 0:5"),
+    (lambda a: a[4], "ONKI208", "index 4"),
+    (lambda a: a[2:2], "ONKI208", "slice 2:2"),
+    (lambda a: a[0, 0, 0], "ONKI208", "3 indices"),
+    (lambda a: a.reshape((4, 9)), "ONKI213", "keeps the number of elements"),
+    (lambda a: nl.load(a).permute((1, 0)), "ONKI210", "partition axis"),
+    (lambda a: nl.load(a).reshape((8, 4)), "ONKI210", "partition axis"),
+    (lambda a: nl.load(a)[0:4:2], "ONKI210", "one by one"),
+    (lambda a: nl.load(a).ap(pattern=[[16, 2], [1, 8]]), "ONKI210", "row size 8"),
+    (lambda a: a.select(0, register()).select(0, register()), "ONKI210", "takes one"),
+    (lambda a: nl.ndarray((4, 8), dtype=np.float64, buffer=nl.sbuf), "ONKI214", "float64"),
+    (lambda a: nl.ndarray((4, 8), dtype=a.dtype, buffer="sbuf"), "ONKI101", "a memory region"),
+    (lambda a: nl.ndarray((4, 8), dtype=a.dtype, buffer=1), "ONKI101", "a memory region"),
+    (lambda a: nisa.memset(dst=nl.load(a), value=0.0, engine=5), "ONKI101", "a member of `nisa.engine`"),
+    (lambda a: nisa.memset(dst=nl.load(a), value=0.0, engine="vector"), "ONKI101", "a member of"),
+    (lambda a: combined(a, "add"), "ONKI101", "an operator of `nki.language`"),
+    (lambda a: combined(a, np.add), "ONKI101", "an operator of `nki.language`"),
+    (lambda a: 1 if register() else 2, "ONKI111", "a register as a condition"),
+    (lambda a: register() and 1, "ONKI111", "a register as a condition"),
+    (lambda a: not register(), "ONKI111", "a register as a condition"),
+    (lambda a: range(register()), "ONKI111", "a register as an int of Python"),
+    (lambda a: a[register()], "ONKI111", "a register as an int of Python"),
+    (lambda a: int(register()), "ONKI111", "`int(…)` of a register"),
+    (lambda a: register() + 1, "ONKI111", "the operator `+` on a register"),
+    (lambda a: 2 * register(), "ONKI111", "the operator `*` on a register"),
+    (lambda a: register() < 1, "ONKI111", "the operator `<` on a register"),
+    (lambda a: register() == 1, "ONKI111", "a comparison of a register with a number"),
+    (lambda a: register() != 0, "ONKI111", "a comparison of a register with a number"),
+    (lambda a: nl.ndarray((4, 8), dtype=a.dtype, buffer=nl.hbm), "ONKI105", "private_hbm"),
+    (lambda a: {1: nl.ndarray((4, 8), dtype=a.dtype, buffer=nl.shared_hbm)}, "ONKI105", "type `dict`"),
+    (lambda a: {a}, "ONKI105", "type `set`"),
+    (lambda a: (row for row in (a,)), "ONKI105", "type `generator`"),
     (lambda a: nl.fori_loop(0, 4, turn), "ONKI111", "a register as an int of Python"),
     (lambda a: 3, "ONKI105", "an object of type `int`"),
     (lambda a: nl.load(a), "ONKI105", "in sbuf"),

@@ -338,3 +338,42 @@ def test_trip_counts_that_differ_between_cores_are_a_finding() -> None:
     assert "5" in message
     same = opennki.trace(nki.jit(known_trips), np.zeros((2, 4, 3), np.float32), lnc=2, turns=(3, 3))
     assert same.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "step", "role"),
+    [
+        ((0, 1 << 31), 1, "upper"),
+        ((-(1 << 31) - 1, 0), 1, "lower"),
+        ((0, 4), 1 << 31, "step"),
+        ((0, 4), 1 << 70, "step"),
+        ((0, 1 << 70), 1, "upper"),
+    ],
+)
+def test_what_no_register_holds_is_refused(bounds: tuple[int, int], step: int, role: str) -> None:
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.fori_loop(*bounds, lambda i: None, step=step)
+        return out
+
+    with pytest.raises(OpenNkiError) as caught:
+        opennki.trace(kernel, "float32[4,4]", target="trn2")
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.data["role"]) == ("ONKI101", role)
+    assert "32-bit register" in found.message
+
+
+@pytest.mark.parametrize(("bounds", "step"), [((-(1 << 31), (1 << 31) - 1), (1 << 31) - 1), ((0, 4), 5)])
+def test_what_a_register_just_holds_is_traced_and_looked_at(bounds: tuple[int, int], step: int) -> None:
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+
+        def body(i: Any) -> None:
+            nisa.dma_copy(dst=out, src=tile)
+
+        nl.fori_loop(*bounds, body, step=step)
+        return out
+
+    assert opennki.check(kernel, "float32[4,4]", lnc=1, target="trn2").ok

@@ -20,6 +20,7 @@ from opennki.isa.machine_rules import GENERAL_CHECKS
 from opennki.isa.samples import Sampler
 from opennki.isa.table import TABLE
 from opennki.targets import TARGETS
+from tests.rows.test_indirect_refused import REFUSED
 from tests.rows.test_rejects import LIMITS, output, psum, sbuf
 
 nisa: Any = import_module("opennki.nki.isa")
@@ -57,7 +58,6 @@ def implemented() -> set[str]:
     return checks() | set(re.findall(r'"([A-Z_]+-\d+)"', code))
 
 
-LATER = "needs `.indirect()` views, which OpenNKI does not have yet (ONKI102)"
 EFFECTS = "depends on what ran before: an analysis over effects"
 
 NOT_CHECKED = {
@@ -65,25 +65,17 @@ NOT_CHECKED = {
     "GEN-16": "performance only: two engines take turns",
     "GEN-17": "performance only: two engines take turns",
     "GEN-18": "performance only: the compiler places the tiles in banks",
-    "GEN-20": LATER,
-    "GEN-21": LATER,
-    "GEN-22": LATER,
-    "GEN-23": LATER,
     "GEN-26": "depends on values: the function is defined everywhere, the hardware's result is not",
     "GEN-38": "concerns dma_transpose, which is not in the table yet",
     "GEN-40": "memory capacity by liveness: an analysis over effects",
     "DMA_COPY-12": "skips nothing without a run-time index, and the documents do not forbid it",
     "DMA_COMPUTE-09": "cannot be broken: the instruction has no dge_mode",
-    "TENSOR_COPY-05": LATER,
     "TENSOR_COPY-06": "the semantics: unequal dtypes convert through float32 (test_rows_against_oracle)",
-    "TENSOR_COPY_PREDICATED-05": LATER,
     "NC_MATMUL-24": "the semantics: on gen2 the flag changes nothing (test_rows_against_oracle)",
     "NC_MATMUL-25": EFFECTS,
     "NC_MATMUL-26": EFFECTS,
     "NC_MATMUL-27": "performance only: the result does not depend on the flags",
-    "NC_MATMUL-28": LATER,
-    "TENSOR_TENSOR-08": LATER,
-    "TENSOR_SCALAR-10": LATER,
+    "NC_MATMUL-28": "held by GEN-21 and GEN-22, which look at every instruction",
     "ACTIVATION-09": "cannot be broken: the signature has one tensor, the others are checked to be columns",
     "CORE_BARRIER-04": "documents contradict each other: accepted at both degrees, as the later one says",
 }
@@ -92,7 +84,6 @@ NOT_CHECKED = {
 NOT_EXERCISED = {
     "GEN-00": "every row that came later has a rule of its own",
     "GEN-01": "a tile of 129 partitions cannot be allocated (GEN-02)",
-    "GEN-19": LATER,
 }
 """Checks that no kernel can reach today."""
 
@@ -120,7 +111,7 @@ def test_every_check_is_exercised() -> None:
         for target in TARGETS.values()
         for rule, _ in row.rules["rejects"](Sampler(target))
     }
-    exercised = rejected | {limit[0] for limit in LIMITS} | set(PROOFS) | {"TENSOR_TENSOR-06"}
+    exercised = rejected | {limit[0] for limit in LIMITS} | set(PROOFS) | PICKED | {"TENSOR_TENSOR-06"}
     assert sorted(checks() - exercised - set(NOT_EXERCISED)) == []
 
 
@@ -350,6 +341,9 @@ def offset_of_a_view() -> Any:
     sbuf(4, 8)[:, 4:8].ap([[8, 4], [1, 2]], offset=2)
     return output()
 
+
+PICKED = {*REFUSED, "GEN-19", "GEN-OFFSETS"}
+"""Rules on `.indirect()` views, each broken in test_indirect_refused."""
 
 PROOFS: dict[str, Proof] = {
     "GEN-02": Proof("ONKI212", too_many_partitions),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from msgspec import to_builtins
 
-from benchmarks.__main__ import NAMES, main
+from benchmarks.__main__ import NAMES, NEEDS, main
 from benchmarks.growth import Growth, Size, slope
 from benchmarks.kernels import (
     FULL,
@@ -47,14 +47,15 @@ BUDGETS = {
     "growth": {0.05},
     "simulation": set(),
     "cache": {50.0, 5.0},
+    "jax_calls": set(),
     "torch_calls": set(),
 }
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_quick_run_gives_figures(name: str) -> None:
-    if name.partition("_")[0] in ("torch", "jax"):
-        pytest.importorskip(name.partition("_")[0])
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     found = import_module(f"benchmarks.{name}").run(True)
     figures = figures_of(json.loads(json.dumps(found)))
     names = [one.name for one in figures]

@@ -242,6 +242,20 @@ TABLES: list[tuple[str, Change, str, int, str]] = [
         "loop 1 counts in a register that is no integer",
     ),
     (
+        "wide bound",
+        item(1, upper=1 << 31),
+        "loops_legal",
+        1,
+        "loop 1 counts by or to what no 32-bit register holds",
+    ),
+    (
+        "wide step",
+        item(1, step=1 << 31),
+        "loops_legal",
+        1,
+        "loop 1 counts by or to what no 32-bit register holds",
+    ),
+    (
         "bound",
         item(1, upper=4.0),
         "loops_legal",

@@ -519,12 +519,6 @@ def test_run_time_indices_where_they_cannot_be(says: str, rule: str | None, make
     assert says in found.message
 
 
-def test_indirect_columns_are_not_yet() -> None:
-    with pytest.raises(OpenNkiError) as caught:
-        traced(lambda: (lambda t: t.indirect(t))(tensor((4, 6))))
-    assert caught.value.code == "ONKI102"
-
-
 def test_equal_windows_share_one_layout() -> None:
     def make() -> Any:
         t = tensor((128, 64))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opennki.ir.program import trip_count
 from opennki.ir.types import (
     Engine,
     Index,
@@ -18,7 +19,6 @@ from opennki.ir.types import (
     Instruction,
     Layout,
     Loop,
-    LoopKind,
     Operand,
     Program,
     Register,
@@ -160,7 +160,7 @@ class EffectReader:
             if known is not None:
                 shift += step * known.first
                 pattern.append((step * known.step, known.count))
-            elif index is not None and index.kind is IndexKind.vector:
+            elif index is not None and index.kind in (IndexKind.vector, IndexKind.columns):
                 pattern[axis] = (step, extent)
             elif index is not None:
                 pattern.append((step, extent))
@@ -237,6 +237,5 @@ def _touches(operands: tuple[Operand, ...], buffers: frozenset[int]) -> bool:
 
 def _loop_turns(loop: Loop) -> Turns | None:
     """Return the turns of a loop, None where they are known at run time only."""
-    if loop.kind is not LoopKind.counted or type(loop.lower) is not int or type(loop.upper) is not int:
-        return None
-    return Turns(loop.lower, loop.step, len(range(loop.lower, loop.upper, loop.step)))
+    count = trip_count(loop)
+    return None if count is None or type(loop.lower) is not int else Turns(loop.lower, loop.step, count)

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 
 from opennki.ir.codec import encode_attributes
 from opennki.ir.program import instructions, spread
-from opennki.ir.types import AttrValue, Engine, Instruction, KernelArtifact, Operand, Program, View
+from opennki.ir.types import AttrValue, Engine, IndexKind, Instruction, KernelArtifact, Operand, Program, View
 from opennki.ir.violation import Violation
 from opennki.isa.attributes import KINDS, AttributeKind
 from opennki.isa.define import Call, Check, Row
 from opennki.isa.emit import check_call
-from opennki.isa.layout import TileLayout
+from opennki.isa.layout import Columns, TileLayout
 from opennki.isa.table import BY_NAME, ROW_FACTS
 from opennki.targets import TARGETS, Target
 
@@ -42,7 +42,8 @@ def broken_rules(artifact: KernelArtifact) -> Iterator[Violation]:
 
 def _kind(operand: Operand, is_keyed: bool) -> object:
     if type(operand) is View:
-        return operand.layout
+        columns = operand.index is not None and operand.index.kind is IndexKind.columns
+        return (operand.layout, operand.index) if columns else operand.layout
     return (type(operand), repr(operand)) if is_keyed else type(operand)
 
 
@@ -99,9 +100,20 @@ def _operands(
             layout = layouts[operand.layout]
             name = program.buffers[operand.buffer].name
             shown.setdefault(role.name, f"`{name}` {layout.dtype}{list(layout.shape)}")
-            fact = layout
+            fact = _with_columns(program, operand, layout, layouts)
         if role.many:
             before = operands.get(role.name, ())
             fact = (*before, fact) if isinstance(before, tuple) else (fact,)
         operands[role.name] = fact
     return operands, shown
+
+
+def _with_columns(program: Program, view: View, layout: TileLayout, layouts: list[TileLayout]) -> TileLayout:
+    """Return the layout of a view; of an `.indirect()` one with the facts of the tile of its offsets."""
+    index = view.index
+    if index is None or index.kind is not IndexKind.columns or not isinstance(index.source, View):
+        return layout
+    tile = layouts[index.source.layout]
+    placed = program.buffers[index.source.buffer].address is not None
+    columns = Columns(tile.partitions, tile.free_elements, tile.start_partition, placed)
+    return TileLayout(layout.id, layout.record, layout.pitch, columns)

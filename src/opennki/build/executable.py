@@ -158,7 +158,7 @@ class Executable:
         """What the one kernel call takes and gives. Errors: ONKI006 if there are several."""
         return self._only("signature").signature
 
-    def __call__(self, *arrays: Array) -> Any:
+    def __call__(self, *arrays: Any) -> Any:
         """Return what the one kernel call returns. Errors: its own; ONKI006 if there are several calls."""
         return self._only("call")(*arrays)
 

@@ -42,6 +42,11 @@ def run_options(options: RunOptions) -> Iterator[None]:
         _OPTIONS[0] = before
 
 
+def options_in_force() -> RunOptions:
+    """Return the options of `opennki run`, for the adapters of frameworks."""
+    return _OPTIONS[0]
+
+
 def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     """Return what the kernel returns for NumPy arrays; inputs that it writes are changed in place.
 
@@ -96,8 +101,3 @@ def compiled_call(
         call = KernelCall(artifact=traced.artifact, degree=degree, location=place, is_eager=is_eager)
         baked = bake(Graph(calls=(call,)), graph, target, traced.artifact.findings)
     return traced, baked, arguments
-
-
-def options_in_force() -> RunOptions:
-    """Return the options of `opennki run` that are in force."""
-    return _OPTIONS[0]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 from opennki.ir.types import Structure
 
-__all__ = ["nest"]
+__all__ = ["flatten", "nest"]
 
 T = TypeVar("T")
 
@@ -35,3 +35,23 @@ def nest(
             }
         case _:
             assert_never(structure.kind)
+
+
+def flatten(structure: Structure, value: object) -> list[object]:
+    """Return the outputs in order, out of a value of the shape of `structure`.
+
+    >>> flatten(Structure("tuple", items=(Structure("leaf", 1), Structure("leaf", 0))), ("b", "a"))
+    ['a', 'b']
+    """
+    found: dict[int, object] = {}
+    _leaves(structure, value, found)
+    return [found[number] for number in sorted(found)]
+
+
+def _leaves(structure: Structure, value: Any, found: dict[int, object]) -> None:
+    if structure.kind == "leaf":
+        found[structure.index] = value
+        return
+    for position, item in enumerate(structure.items):
+        key = structure.keys[position] if structure.kind == "dict" else position
+        _leaves(item, value[key], found)

@@ -97,7 +97,8 @@ def module_file(module: ModuleType) -> str:
 def _version(top: str, site: str) -> str:
     module = sys.modules.get(top)
     said = vars(module).get("__version__") if module is not None else None
-    return said if isinstance(said, str) and said else _recorded_version(top, site)
+    # Of a string's own subclass, as PyTorch's version is, the plain string: keys are written as JSON.
+    return str(said) if isinstance(said, str) and said else _recorded_version(top, site)
 
 
 @lru_cache(maxsize=1024)

@@ -18,14 +18,15 @@ from opennki.ir.types import Index, View
 from opennki.isa.define import Access
 from opennki.isa.enums import OobMode
 
-__all__ = ["Fault", "GeneralStep", "IndexedAccess", "Skipped"]
+__all__ = ["Fault", "GeneralStep", "IndexedAccess", "Mask", "Skipped"]
 
 Array = np.ndarray[Any, Any]
 Mask = Array | None
 Read = Callable[[], tuple[Any, Mask]]
 Write = Callable[[Any, Mask], None]
-Fault = Callable[[int, int, "int | None"], NoReturn]
-"""Raises the error of an index `value` outside of `0 … extent-1`, read from a partition of a tile of them."""
+Fault = Callable[[int, int, "tuple[int, ...] | None"], NoReturn]
+"""Raises the error of an index `value` outside of `0 … extent-1`, read from a partition, or a partition and a
+column, of a tile of them."""
 
 
 class Skipped(Exception):
@@ -65,7 +66,7 @@ class IndexedAccess:
         if not legal.all():
             if not self.skips:
                 first = int(np.argmin(legal))
-                fault(int(picks[first]), self.index.extent, first)
+                fault(int(picks[first]), self.index.extent, (first,))
             mask = legal
         rest = self.viewer
         pitch = self.index.step * rest.size

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from opennki.diag import InternalError, fail
 from opennki.execute import general
+from opennki.execute.columns import ColumnAccess
 from opennki.execute.convert import bits_dtype
 from opennki.execute.memory import Storage
 from opennki.execute.store import Writer, converting, writer
@@ -23,6 +24,7 @@ from opennki.execute.views import Viewer
 from opennki.execute.written import WrittenMap
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.types import Engine, IndexKind, Instruction, Register, Space, View
+from opennki.isa.columns import group_of
 from opennki.isa.define import Access, Call, Load, Row
 from opennki.isa.layout import TileLayout
 from opennki.targets import Target
@@ -245,11 +247,16 @@ class Machine:
             how = self._accumulation(access, view, viewer, storage)
         return writer(how, viewer.view(storage, view.offset), info.name, bits and info.is_integer)
 
+    def written_map(self, number: int, row_bytes: int) -> WrittenMap:
+        """Return what has been written of a PSUM buffer so far."""
+        found = self.written.get(number)
+        if found is None:
+            found = self.written[number] = WrittenMap(row_bytes)
+        return found
+
     def _accumulation(self, access: Access, view: View, viewer: Viewer, storage: Storage) -> Access | Array:
         """Settle a write to PSUM: add to elements written since their allocation, overwrite fresh ones."""
-        written = self.written.get(view.buffer)
-        if written is None:
-            written = self.written[view.buffer] = WrittenMap(storage.row_bytes)
+        written = self.written_map(view.buffer, storage.row_bytes)
         fresh = (
             True
             if access is not Access.ACCUMULATE
@@ -274,7 +281,9 @@ class Machine:
     ) -> Step:
         """A step with run-time addresses, registers or lists of operands."""
         row = self.rows[instruction.opcode]
-        reader = _Reader(self, layouts, storage_of, general.skips(attrs), self._fault(instruction, row))
+        group = group_of(Engine(instruction.engine))
+        fault = self._fault(instruction, row)
+        reader = _Reader(self, layouts, storage_of, general.skips(attrs), fault, group)
         reads = [self._general_read(instruction.operands, read, plan, reader) for read in plan.reads]
         writes = [self._general_write(instruction.operands[w.position], w, plan, reader) for w in plan.writes]
         state = None
@@ -296,7 +305,7 @@ class Machine:
         row = self.rows[instruction.opcode]
         facts = {role.name: layout for role, layout in zip(row.roles, found, strict=True)}
         plan = _Plan(Call(row, facts, attrs, Engine(instruction.engine), self.target), operands, found)
-        reader = _Reader(self, layouts, storage_of, False, self._fault(instruction, row))
+        reader = _Reader(self, layouts, storage_of, False, self._fault(instruction, row), 0)
         (read,) = [self._general_read(operands, r, plan, reader) for r in plan.reads]
         (write,) = [self._general_write(operands[w.position], w, plan, reader) for w in plan.writes]
         return lambda: write(swap(np.array(read()[0])), None)
@@ -304,12 +313,14 @@ class Machine:
     def _fault(self, instruction: Instruction, row: Row) -> general.Fault:
         location = instruction.location
 
-        def fault(value: int, extent: int, partition: int | None) -> NoReturn:
-            known = partition is not None
+        def fault(value: int, extent: int, where: tuple[int, ...] | None) -> NoReturn:
+            names = ("partition", "column")
+            said = " and ".join(f"{name} {at}" for name, at in zip(names, where or (), strict=False))
             fail(
                 "ONKI704",
                 **self.place(location),
-                notes=[f"the index is the one in partition {partition} of its tile"] if known else [],
+                notes=[f"the index is the one in {said} of its tile"] if said else [],
+                help=(f"keep the offsets between 0 and {extent - 1}",) if "column" in said else (),
                 instruction=row.name,
                 value=value,
                 extent=extent,
@@ -396,7 +407,7 @@ class Machine:
 class _Reader:
     """Makes the readers and writers of one instruction in the general form."""
 
-    __slots__ = ("fault", "layouts", "machine", "skips", "storage_of")
+    __slots__ = ("fault", "group", "layouts", "machine", "skips", "storage_of")
 
     def __init__(
         self,
@@ -405,12 +416,14 @@ class _Reader:
         storage_of: Callable[[int], Storage],
         skips: bool,
         fault: general.Fault,
+        group: int,
     ) -> None:
         self.machine = machine
         self.layouts = layouts
         self.storage_of = storage_of
         self.skips = skips
         self.fault = fault
+        self.group = group
 
     def _indexed(self, view: View, *, shaped: bool, bits: bool) -> general.IndexedAccess:
         assert view.index is not None
@@ -426,6 +439,23 @@ class _Reader:
         viewer = self.machine._viewer(view.layout, self.layouts, shaped, bits)
         return general.IndexedAccess(view, viewer, self.storage_of(view.buffer), read, self.skips)
 
+    def _columns(self, view: View, *, bits: bool) -> ColumnAccess:
+        assert view.index is not None
+        source = view.index.source
+        assert isinstance(source, View)  # an invariant: verify_views
+        machine, layouts = self.machine, self.layouts
+        index = machine._viewer(source.layout, layouts, True, False).view(
+            self.storage_of(source.buffer), source.offset
+        )
+        storage = self.storage_of(view.buffer)
+        return ColumnAccess(view, layouts[view.layout].record, storage, index, self.group, bits)
+
+    def _written_by(self, view: View) -> Callable[[], WrittenMap] | None:
+        """How to get at the map of what a PSUM buffer holds; None elsewhere."""
+        if self.layouts[view.layout].space is not Space.psum:
+            return None
+        return partial(self.machine.written_map, view.buffer, self.storage_of(view.buffer).row_bytes)
+
     def read(self, operand: Any, read: _Read, width: np.dtype[Any] | None) -> general.Read:
         """Return the reader of one operand: its value, and which rows are legal."""
         if isinstance(operand, Register):
@@ -434,25 +464,32 @@ class _Reader:
         if not isinstance(operand, View):
             number = _number(operand, read.load, width)
             return lambda: (number, None)
+        machine = self.machine
         if operand.index is None:
-            value, make = self.machine._load(operand, read, self.layouts, self.storage_of)
+            value, make = machine._load(operand, read, self.layouts, self.storage_of)
             return lambda: (value if make is None else make(), None)
-        is_vector = operand.index.kind is IndexKind.vector
-        shaped = read.shaped or is_vector
-        access = self._indexed(operand, shaped=shaped, bits=read.load is Load.BITS)
-        plan = _Read(read.position, read.load, shaped)
-        fault = self.fault
+        bits, fault = read.load is Load.BITS, self.fault
+        if operand.index.kind is IndexKind.scalar:
+            access = self._indexed(operand, shaped=read.shaped, bits=bits)
 
-        def single() -> tuple[Any, Any]:
-            value, make = _loaded(access.scalar(fault), plan, access.viewer)
-            return value if make is None else make(), None
+            def single() -> tuple[Any, Any]:
+                value, make = _loaded(access.scalar(fault), read, access.viewer)
+                return value if make is None else make(), None
+
+            return single
+        is_vector = operand.index.kind is IndexKind.vector
+        source: general.IndexedAccess | ColumnAccess = (
+            self._indexed(operand, shaped=True, bits=bits) if is_vector else self._columns(operand, bits=bits)
+        )
+        plan = _Read(read.position, read.load, True)
+        viewer = machine._viewer(operand.layout, self.layouts, True, bits)
 
         def picked() -> tuple[Any, Any]:
-            rows, mask = access.gather(fault)
-            value, make = _loaded(rows, plan, access.viewer)
+            rows, mask = source.gather(fault)
+            value, make = _loaded(rows, plan, viewer)
             return value if make is None else make(), mask
 
-        return picked if is_vector else single
+        return picked
 
     def write(self, operand: Any, how: Access, bits: bool) -> general.Write:
         """Return the writer of one operand."""
@@ -477,8 +514,11 @@ class _Reader:
                     machine._accumulation(how, operand, viewer, storage), target, info.name, bits
                 )
             return general.masked_write(how, target, info.name, bits)
-        access = self._indexed(operand, shaped=True, bits=bits)
         fault = self.fault
+        if operand.index.kind is IndexKind.columns:
+            columns = self._columns(operand, bits=bits)
+            return columns.writer(how, info.name, bits, fault, self._written_by(operand))
+        access = self._indexed(operand, shaped=True, bits=bits)
         if operand.index.kind is IndexKind.vector:
             convert = converting(np.empty(0, access.viewer.dtype), info.name, bits)
             return lambda value, mask: access.scatter(convert(value), mask, fault)

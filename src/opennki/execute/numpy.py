@@ -10,19 +10,21 @@ import contextvars
 import gc
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from opennki.diag import Diagnostic, Label, Location, OpenNkiError, diagnostic, error
+from opennki.execute.blas import one_blas_thread
 from opennki.execute.core import CoreProgram
 from opennki.execute.inputs import checked_inputs
 from opennki.execute.limits import check_memory
 from opennki.execute.memory import buffer_bytes
 from opennki.execute.rendezvous import Aborted, Hopeless, Rendezvous
 from opennki.execute.widened import SharedBuffer, widened_program
-from opennki.ir.types import KernelArtifact, Output, Space
+from opennki.ir.types import Engine, KernelArtifact, Output, Space
+from opennki.isa.table import BY_NAME
 from opennki.targets import TARGETS, Target
 
 __all__ = ["Prepared", "prepare", "run_cores"]
@@ -50,6 +52,8 @@ class Prepared:
         programs = artifact.programs if precise else tuple(widened_program(p) for p in artifact.programs)
         self.target: Target = TARGETS[artifact.target]
         self._lock = threading.Lock()
+        rows = [BY_NAME[name] for program in artifact.programs for name in program.opcodes]
+        self._has_products = any(Engine.tensor in row.engines for row in rows)
         self._meeting = Rendezvous(artifact.lnc)
         self._shared: dict[str, SharedBuffer] = {}
         held = 0
@@ -79,7 +83,8 @@ class Prepared:
             for key, shared in self._shared.items():
                 shared.fill(given[key] if key in given else constants.get(key))
             self._meeting = Rendezvous(self.artifact.lnc)
-            run_cores([core.run for core in self._cores], self._meeting)
+            cores = [core.run for core in self._cores]
+            run_cores(cores, self._meeting, one_blas_thread if self._has_products else nullcontext)
             for spec, array in zip(signature.inputs, inputs, strict=True):
                 if spec.is_written:
                     self._shared[spec.key].copy_back(array)
@@ -106,9 +111,14 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def run_cores(cores: Sequence[Callable[[], None]], meeting: Rendezvous) -> None:
+def run_cores(
+    cores: Sequence[Callable[[], None]],
+    meeting: Rendezvous,
+    limit: Callable[[], AbstractContextManager[Any]],
+) -> None:
     """Run the cores of one launch, one thread each, in copies of the caller's context.
 
+    `limit` is entered by the caller's thread and by each core's.
     Raises what went wrong: the errors of all cores in one report, core 0 first. An interrupt stops all cores.
     """
     failures: dict[int, BaseException] = {}
@@ -116,7 +126,8 @@ def run_cores(cores: Sequence[Callable[[], None]], meeting: Rendezvous) -> None:
     def body(core: int, run: Callable[[], None]) -> None:
         try:
             meeting.start(core)
-            run()
+            with limit():
+                run()
         except Aborted:
             pass
         except Hopeless as problem:
@@ -130,7 +141,8 @@ def run_cores(cores: Sequence[Callable[[], None]], meeting: Rendezvous) -> None:
     if len(cores) == 1:
         body(0, cores[0])
     else:
-        _run_threads(body, cores, meeting)
+        with limit():
+            _run_threads(body, cores, meeting)
     if failures:
         raise _failure(failures)
 

@@ -77,6 +77,8 @@ def check_views(
     for operand in operands:
         if isinstance(operand, View):
             refuse_reinterpreted(layouts[operand.layout].dtype, buffers[operand.buffer].dtype, **place)
+            if operand.index is not None:
+                check_views((operand.index.source,), buffers, layouts, place)
 
 
 def refuse_reinterpreted(dtype: str, buffer: str, at: Location | None, **place: Any) -> None:

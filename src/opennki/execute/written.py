@@ -21,11 +21,12 @@ Array = np.ndarray[Any, Any]
 class WrittenMap:
     """The written windows of one buffer. State: the windows, and a map of bytes once it is needed."""
 
-    __slots__ = ("_map", "_row_bytes", "_windows")
+    __slots__ = ("_boxes", "_map", "_row_bytes", "_windows")
 
     def __init__(self, row_bytes: int) -> None:
         self._row_bytes = row_bytes
         self._windows: dict[tuple[int, int], tuple[tuple[int, int, int, int], Layout]] = {}
+        self._boxes: list[tuple[int, int, int, int]] = []  # of windows written in part
         self._map: Array | None = None
 
     def add(self, offset: int, number: int, layout: Layout) -> None:
@@ -37,21 +38,34 @@ class WrittenMap:
         if self._map is not None:
             self._region(offset, layout)[...] = True
 
+    def add_some(self, offset: int, layout: Layout, chosen: Array) -> None:
+        """Note a write of the `chosen` elements of a window."""
+        box = self._box(offset, layout)
+        if box not in self._boxes:
+            self._boxes.append(box)
+        self._mapped()
+        self._region(offset, layout)[chosen] = True
+
     def fresh(self, offset: int, number: int, layout: Layout) -> bool | Array:
         """Return True if no element of a window is written, False if all are, else the mask of fresh ones."""
         if (offset, number) in self._windows:
             return False
         box = self._box(offset, layout)
-        if not any(_meet(box, other) for other, _ in self._windows.values()):
+        known = [other for other, _ in self._windows.values()] + self._boxes
+        if not any(_meet(box, other) for other in known):
             return True
-        if self._map is None:
-            self._map = np.zeros(0, bool)
-            for (at, _), (_, known) in self._windows.items():
-                self._region(at, known)[...] = True
+        self._mapped()
         written = self._region(offset, layout)[..., 0]
         if written.all():
             return False
         return np.logical_not(written) if written.any() else True
+
+    def _mapped(self) -> None:
+        """Make the map of bytes from the windows, once."""
+        if self._map is None:
+            self._map = np.zeros(0, bool)
+            for (at, _), (_, known) in self._windows.items():
+                self._region(at, known)[...] = True
 
     def _box(self, offset: int, layout: Layout) -> tuple[int, int, int, int]:
         """The rows and the bytes of a row that a window spans: first row, end row, first byte, end byte."""

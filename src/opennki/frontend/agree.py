@@ -7,7 +7,8 @@ from itertools import zip_longest
 
 from opennki.diag import Diagnostic, Label, Location, diagnostic, error
 from opennki.frontend.results import Results
-from opennki.ir.types import Buffer, Instruction, Loop, LoopKind, Origin, Program, Space
+from opennki.ir.program import trip_count
+from opennki.ir.types import Buffer, Instruction, Loop, Origin, Program, Space
 from opennki.isa.table import BY_NAME
 
 __all__ = ["check_agreement", "check_loops", "check_trips", "diverged"]
@@ -85,24 +86,13 @@ def _compare_trips(
 ) -> None:
     loops = [[item for item in items if isinstance(item, Loop)] for items in (body, its_body)]
     for a, b in zip(*loops, strict=False):
-        trips, its_trips = _trips(a), _trips(b)
+        trips, its_trips = trip_count(a), trip_count(b)
         if trips is not None and its_trips is not None and trips != its_trips:
             found = _differing_trips(first, other, (a, b), (trips, its_trips))
             if found.code == "ONKI307":
                 raise error(found)
             said.append(found)
         _compare_trips(first, other, a.body, b.body, said)
-
-
-def _trips(loop: Loop) -> int | None:
-    """How often a loop turns, None where only the run knows."""
-    if (
-        loop.kind is not LoopKind.counted
-        or not isinstance(loop.lower, int)
-        or not isinstance(loop.upper, int)
-    ):
-        return None
-    return len(range(loop.lower, loop.upper, loop.step))
 
 
 def _differing_trips(

@@ -12,6 +12,7 @@ from msgspec import msgpack
 from opennki.diag import fail
 from opennki.frontend.recorder import BufferHandle, TraceRecorder, current
 from opennki.frontend.tensor import NkiTensor
+from opennki.frontend.valueless import is_int
 from opennki.frontend.views import contiguous_strides
 from opennki.ir.dtypes import DTYPES, canonical
 from opennki.ir.types import Origin, Space, View
@@ -103,12 +104,12 @@ class _Allocation:
         )
 
     def shape(self, shape: Any) -> tuple[int, ...]:
-        if hasattr(shape, "__index__") and not isinstance(shape, bool):
+        if is_int(shape):
             shape = (shape,)
         if not isinstance(shape, (tuple, list)):
             self.wrong_kind("shape", "a tuple of ints", shape)
         for count in shape:
-            if isinstance(count, bool) or not hasattr(count, "__index__"):
+            if not is_int(count):
                 self.wrong_kind("shape", "a tuple of ints", shape)
         sizes = tuple(int(count.__index__()) for count in shape)
         if not sizes or min(sizes) < 1:
@@ -165,7 +166,7 @@ class _Allocation:
             return None
         if not isinstance(address, (tuple, list)) or len(address) != 2:
             self.wrong_kind("address", "a pair (partition, byte)", address)
-        if any(isinstance(part, bool) or not hasattr(part, "__index__") for part in address):
+        if not all(is_int(part) for part in address):
             self.wrong_kind("address", "a pair (partition, byte) of ints", address)
         partition, byte = (int(part.__index__()) for part in address)
         if not space.is_on_chip:

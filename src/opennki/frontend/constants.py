@@ -19,6 +19,7 @@ from opennki.frontend.composition import Composition, composed
 from opennki.frontend.constant_pool import Content, KeptConstant, Made, note_file
 from opennki.frontend.recorder import TraceRecorder
 from opennki.frontend.tensor import NkiTensor
+from opennki.frontend.valueless import is_int
 from opennki.ir.dtypes import DTYPES, canonical
 from opennki.ir.types import Constant, Origin, Space
 from opennki.isa.table import dma_copy
@@ -68,7 +69,7 @@ def shared_identity_matrix(n: int, dtype: object = "uint8", dst: NkiTensor | Non
     With `dst`, its dtype counts. Errors: ONKI101, ONKI201, ONKI205, ONKI212, ONKI214.
     """
     call = Composition("shared_identity_matrix")
-    if isinstance(n, bool) or not hasattr(n, "__index__"):
+    if not is_int(n):
         call.wrong_kind("n", "an int", n)
     size = int(n)
     tile = call.new((size, size), dtype) if dst is None else call.operand("dst", dst, (Space.sbuf,))

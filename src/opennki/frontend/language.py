@@ -14,6 +14,7 @@ from opennki.frontend.loops import dynamic_range, fori_loop, no_reorder, while_l
 from opennki.frontend.recorder import current
 from opennki.frontend.tensor import NkiTensor
 from opennki.frontend.tile_size import tile_size
+from opennki.frontend.valueless import is_int
 from opennki.ir.types import Space
 from opennki.isa.table import dma_copy, memset
 
@@ -47,14 +48,37 @@ shared_hbm = Space.shared_hbm
 
 
 class NKIObject:
-    """Base class of a kernel's own configuration objects: keyword arguments become attributes.
+    """Base class of a kernel's own objects. Without an initializer of its own, a class takes its fields.
 
-    Source: nki/api/nki/language/__init__.py:101.
+    The fields are the annotated names, those of base classes first, in order or by keyword; one that is left
+    out has the class's value or None. Other keywords become attributes too. Then `__post_init__` runs.
+
+    >>> class Window(NKIObject):
+    ...     start: int
+    ...     is_last: bool = False
+    >>> Window(4).is_last
+    False
+
+    Source: nki/api/nki/language/__init__.py:101, nki/get-started/nki-language-guide.rst "Class Support".
     """
 
-    def __init__(self, **kwargs: Any) -> None:
-        for name, value in kwargs.items():
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        classes = [c for c in reversed(type(self).__mro__) if issubclass(c, NKIObject)]
+        fields = list(dict.fromkeys(name for c in classes for name in vars(c).get("__annotations__", ())))
+        if len(args) > len(fields):
+            raise TypeError(f"{type(self).__name__}() takes {len(fields)} fields, got {len(args)}")
+        given = dict(zip(fields, args, strict=False))
+        if twice := given.keys() & kwargs.keys():
+            raise TypeError(f"{type(self).__name__}() got {', '.join(sorted(twice))} twice")
+        for name, value in (given | kwargs).items():
             setattr(self, name, value)
+        for name in fields:
+            if not hasattr(self, name):
+                setattr(self, name, None)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Do nothing; a class may do more once its fields are there."""
 
 
 def is_hbm(buffer: Space) -> bool:
@@ -164,7 +188,7 @@ def ds(start: int, size: int) -> DynamicSlice:
 
 def _range(called: str, start: Any, stop: Any, step: Any) -> range:
     for value in (start, stop, step):
-        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
+        if value is not None and not is_int(value):
             recorder = current(called)
             location, callers = recorder.place(recorder.locate(sys._getframe(2)))
             fail(

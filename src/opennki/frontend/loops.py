@@ -15,6 +15,7 @@ from opennki.diag import fail
 from opennki.frontend.recorder import TraceRecorder, current
 from opennki.frontend.register import NkiScalar, VirtualRegister, fits_register
 from opennki.frontend.source import for_statement
+from opennki.frontend.valueless import is_int
 from opennki.ir.types import LoopKind, Operand
 from opennki.isa.table import register_move
 
@@ -46,11 +47,7 @@ def _bound(recorder: TraceRecorder, value: Any, what: str, called: str, frame: F
         return value.access
     if isinstance(value, NkiScalar) and not value.is_comparison and value.dtype == "int32":
         return value.access
-    if (
-        not isinstance(value, (bool, NkiScalar))
-        and hasattr(value, "__index__")
-        and fits_register(int(value.__index__()))
-    ):
+    if not isinstance(value, NkiScalar) and is_int(value) and fits_register(int(value.__index__())):
         return int(value.__index__())
     got = f"`{value!r}`"
     if isinstance(value, NkiScalar):
@@ -60,20 +57,20 @@ def _bound(recorder: TraceRecorder, value: Any, what: str, called: str, frame: F
         **_here(recorder, frame),
         instruction=called,
         role=what,
-        expected="an int, a register or an int32 scalar",
+        expected="an int that a 32-bit register holds, a register or an int32 scalar",
         got=got,
     )
 
 
 def _step(recorder: TraceRecorder, step: Any, called: str, frame: FrameType) -> int:
-    is_int = not isinstance(step, (bool, VirtualRegister, NkiScalar)) and hasattr(step, "__index__")
-    if not is_int or int(step.__index__()) < 1:
+    is_known = not isinstance(step, (VirtualRegister, NkiScalar)) and is_int(step)
+    if not is_known or int(step.__index__()) < 1 or not fits_register(int(step.__index__())):
         fail(
             "ONKI101",
             **_here(recorder, frame),
             instruction=called,
             role="step",
-            expected="an int above 0, known while tracing",
+            expected="an int above 0 that a 32-bit register holds, known while tracing",
             got=f"`{step!r}`",
         )
     return int(step.__index__())

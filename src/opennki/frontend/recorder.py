@@ -35,7 +35,7 @@ from opennki.ir.types import (
     Space,
     View,
 )
-from opennki.isa.layout import TileLayout
+from opennki.isa.layout import Columns, TileLayout
 from opennki.isa.recorder import CURRENT
 from opennki.isa.table import OPCODES
 from opennki.targets import Target
@@ -108,7 +108,7 @@ class TraceRecorder:
         self.buffers: list[Buffer] = []
         self.findings: list[Diagnostic] = []
         self.constants = ConstantPool()
-        self._layouts: dict[Layout, dict[int, TileLayout]] = {}
+        self._layouts: dict[Layout, dict[tuple[int, Columns | None], TileLayout]] = {}
         self._layout_records: list[Layout] = []
         self.layouts: list[TileLayout] = []
         self._layout_numbers: dict[Layout, int] = {}
@@ -217,8 +217,12 @@ class TraceRecorder:
         strides: tuple[int, ...],
         offset: int,
         index: IndexKind = IndexKind.none,
+        columns: Columns | None = None,
     ) -> TileLayout:
-        """Return the layout of an access of `handle` that starts `offset` elements of `dtype` in."""
+        """Return the layout of an access of `handle` that starts `offset` elements of `dtype` in.
+
+        One record may have several such objects: rows differ in length, or `columns` in their source.
+        """
         buffer = handle.buffer
         start = bank = 0
         pitch = 1
@@ -235,10 +239,10 @@ class TraceRecorder:
         if number is None:
             number = self._layout_numbers[record] = len(self._layout_records)
             self._layout_records.append(record)
-        by_pitch = self._layouts.setdefault(record, {})
-        found = by_pitch.get(pitch)
+        same = self._layouts.setdefault(record, {})
+        found = same.get((pitch, columns))
         if found is None:
-            found = by_pitch[pitch] = TileLayout(number, record, pitch)
+            found = same[pitch, columns] = TileLayout(number, record, pitch, columns)
             if number == len(self.layouts):
                 self.layouts.append(found)
         return found

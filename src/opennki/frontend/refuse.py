@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from opennki.diag import Label, diagnostic, error, fail
+from opennki.diag import Label, diagnostic, error
 from opennki.frontend.views import ViewError
 
 if TYPE_CHECKING:
     from opennki.frontend.tensor import NkiTensor
 
-__all__ = ["not_yet", "refuse", "say_offset"]
+__all__ = ["refuse", "say_offset"]
 
 
 def refuse(tensor: NkiTensor, problem: ViewError, frame: Any) -> NoReturn:
@@ -33,13 +33,6 @@ def refuse(tensor: NkiTensor, problem: ViewError, frame: Any) -> NoReturn:
         says=str(problem),
     )
     raise error(found) from None
-
-
-def not_yet(tensor: NkiTensor, name: str, frame: Any) -> NoReturn:
-    """Raise ONKI102 at the user's line."""
-    recorder = tensor.handle.recorder
-    location, callers = recorder.place(recorder.locate(frame))
-    fail("ONKI102", at=location, callers=callers, core=recorder.core, name=name)
 
 
 def say_offset(tensor: NkiTensor, start: int, frame: Any) -> None:

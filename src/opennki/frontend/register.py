@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from opennki.diag import fail
 from opennki.frontend.recorder import TraceRecorder, current
 from opennki.frontend.tensor import NkiTensor
+from opennki.frontend.valueless import is_int
 from opennki.ir.types import Register
 from opennki.isa.layout import FROZEN_REGISTER, REGISTER, SCALARS, RegisterLayout
 from opennki.isa.operators import OPERATORS
@@ -54,6 +55,19 @@ class _Scalar:
         self._refuse("a loop over a register", sys._getframe(1))
 
 
+def _operator(symbol: str) -> Any:
+    def refused(self: _Scalar, other: object) -> NoReturn:
+        self._refuse(
+            f"the operator `{symbol}` on a register",
+            sys._getframe(1),
+            help=(
+                "compute in a tile and `nisa.register_load` it, or take a scalar: `nisa.scalar_load(tile)`",
+            ),
+        )
+
+    return refused
+
+
 class VirtualRegister(_Scalar):
     """A 32-bit register of the sequencers, made by `nisa.register_alloc`.
 
@@ -79,8 +93,25 @@ class VirtualRegister(_Scalar):
             self._refuse("a register as a condition", frame)
         return answer
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (int, float)):  # never true, and not known: no answer would be right
+            self._refuse("a comparison of a register with a number", sys._getframe(1))
+        return self is other
+
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return f"<VirtualRegister {self.access.id}{self.recorder.shown_value(self.access)}>"
+
+
+for _symbol, _names in {
+    **{"+": ("add", "radd"), "-": ("sub", "rsub"), "*": ("mul", "rmul"), "/": ("truediv", "rtruediv")},
+    **{"//": ("floordiv", "rfloordiv"), "%": ("mod", "rmod"), "<<": ("lshift",), ">>": ("rshift",)},
+    **{"&": ("and", "rand"), "|": ("or", "ror"), "^": ("xor", "rxor"), "**": ("pow", "rpow")},
+    **{"<": ("lt",), "<=": ("le",), ">": ("gt",), ">=": ("ge",)},
+}.items():
+    for _name in _names:
+        setattr(VirtualRegister, f"__{_name}__", _operator(_symbol))
 
 
 class NkiScalar(_Scalar):
@@ -200,7 +231,7 @@ def register_alloc(x: int | NkiTensor | None = None) -> VirtualRegister:
     if isinstance(x, NkiTensor):
         register_load(register, x)
     elif x is not None:
-        if isinstance(x, bool) or not hasattr(x, "__index__") or not fits_register(int(x.__index__())):
+        if not is_int(x) or not fits_register(int(x.__index__())):
             fail(
                 "ONKI101",
                 **recorder.here(1),

@@ -1,6 +1,7 @@
 """Run-time indices of views: where the index is read, how far it moves, which values are legal.
 
-Source: nki/deep-dives/nki-aps.rst "Dynamic Access", facts/constraints.csv GEN-29 to GEN-33.
+Source: nki/deep-dives/nki-aps.rst "Dynamic Access", nki/api/nki/language/__init__.py:546,
+facts/constraints.csv GEN-19 to GEN-22, GEN-29 to GEN-33.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from opennki.frontend.recorder import row_bytes
-from opennki.frontend.views import ViewError
+from opennki.frontend.views import ViewError, reshaped, whole
 from opennki.ir.dtypes import DTYPES
 from opennki.ir.types import Index, IndexKind, Register, Space, View
-from opennki.isa.layout import RegisterLayout, TileLayout
+from opennki.isa.columns import SMALL_GROUP, TENSOR_GROUP, offsets_held
+from opennki.isa.layout import Columns, RegisterLayout, TileLayout
 
 if TYPE_CHECKING:
     from opennki.frontend.tensor import NkiTensor
@@ -22,6 +24,7 @@ __all__ = [
     "check_derived",
     "check_once",
     "check_rows",
+    "column_index",
     "is_runtime",
     "pattern_index",
     "scalar_source",
@@ -63,8 +66,22 @@ def check_axis(tensor: NkiTensor, axis: int) -> None:
         )
 
 
-def check_derived(tensor: NkiTensor, index: Index, first: tuple[int, int], dtype: str | None) -> None:
-    """A view of an indexed view keeps picked rows as they are, and the dtype. `first`: its axis 0."""
+def check_derived(
+    tensor: NkiTensor, index: Index, pattern: tuple[int, Shape, Shape], dtype: str | None
+) -> None:
+    """A view `(start, shape, strides)` of an indexed view keeps picked rows as they are, and the dtype.
+
+    Of picked columns it keeps everything.
+    """
+    _, shape, strides = pattern
+    if index.kind is IndexKind.columns and pattern != (tensor.offset, tensor.shape, tensor.strides):
+        raise ViewError(
+            "ONKI210",
+            f"the columns of {_called(tensor)} are picked at run time, the view cannot be sliced or reshaped",
+            "slice the tensor and the index tile, or choose `num_elem`, before `.indirect()`",
+            rule="GEN-33",
+        )
+    first = (shape[0], strides[0])
     if index.kind is IndexKind.vector and first != (tensor.shape[0], tensor.strides[0]):
         raise ViewError(
             "ONKI210",
@@ -96,6 +113,61 @@ def check_rows(tensor: NkiTensor, dim: object) -> None:
             "keep the table in HBM",
             rule="GEN-31",
         )
+
+
+def column_index(tensor: NkiTensor, index: Any, num_elem: int | None) -> tuple[Shape, Shape, Index, Columns]:
+    """Return shape, strides and run-time index of the columns that `index` picks, and where it is read.
+
+    Offsets count the elements of a partition of the view `tensor`. Without `num_elem`, as many are used as
+    the index holds for every 16 partitions: `index.size` by group, as the snake starts anew in each.
+    """
+    if not tensor.layout.is_on_chip:
+        raise ViewError(
+            "ONKI210",
+            f"`.indirect()` picks columns of SBUF or PSUM, {_called(tensor)} is in {tensor.buffer.name}",
+            "load it with `nisa.dma_copy` first, or pick rows with `.vector_select`",
+        )
+    check_once(tensor)
+    tile = _tile_source(index, "index", "GEN-OFFSETS")
+    check_once(tile)
+    if tile.dtype != "uint16":
+        raise ViewError(
+            "ONKI210",
+            f"the offsets of `.indirect()` are uint16, {_called(tile)} is {tile.dtype}",
+            "allocate it with `dtype=nl.uint16`",
+            rule="GEN-OFFSETS",
+        )
+    rows, width = tile.layout.partitions, tile.layout.free_elements
+    if rows != tensor.layout.partitions:
+        raise ViewError(
+            "ONKI210",
+            f"the index of `.indirect()` has as many partitions as {_called(tensor)}, "
+            f"{tensor.layout.partitions}, got {rows}",
+            f"slice {_called(tensor)} to {rows} partitions"
+            if rows < tensor.layout.partitions
+            else f"slice {_called(tile)} to {tensor.layout.partitions} partitions",
+            rule="GEN-OFFSETS",
+        )
+    usual = offsets_held(rows, width, SMALL_GROUP)
+    most = max(usual, offsets_held(rows, width, TENSOR_GROUP))
+    count = usual if num_elem is None else whole(num_elem, "`num_elem`")
+    if not 1 <= count <= most:
+        raise ViewError(
+            "ONKI210",
+            f"`num_elem` is 1 to {most}, the offsets that {_called(tile)} {list(tile.shape)} holds "
+            f"for a group of partitions, got {count}",
+            f"write `num_elem={usual}`, or make the index wider",
+            rule="GEN-OFFSETS",
+        )
+    extent = tensor.layout.free_elements
+    (step,) = reshaped(tensor.shape[1:], tensor.strides[1:], (extent,), "indirect")
+    placed = tile.handle.buffer.address is not None
+    return (
+        (rows, count),
+        (tensor.strides[0], step),
+        Index(IndexKind.columns, tile.access, step, extent, 1),
+        Columns(rows, width, tile.layout.start_partition, placed),
+    )
 
 
 def _tile_source(value: Any, what: str, rule: str) -> NkiTensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from opennki.frontend.composition import Composition, composed, spread
 from opennki.frontend.tensor import NkiTensor
+from opennki.frontend.valueless import is_int
 from opennki.ir.types import Space
 from opennki.isa.table import dma_copy, nc_matmul, nc_transpose, tensor_copy
 
@@ -45,7 +46,7 @@ def broadcast_to(x: NkiTensor, shape: tuple[int, ...], dtype: object = None) -> 
     """
     call = Composition("broadcast_to")
     call.operand("x", x)
-    if not isinstance(shape, (tuple, list)) or not all(hasattr(count, "__index__") for count in shape):
+    if not isinstance(shape, (tuple, list)) or not all(is_int(count) for count in shape):
         call.wrong_kind("shape", "a tuple of ints", shape)
     wanted = tuple(int(count) for count in shape)
     if len(wanted) != x.ndim or any(a not in (1, b) for a, b in zip(x.shape, wanted, strict=True)):

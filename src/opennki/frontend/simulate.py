@@ -15,8 +15,9 @@ import numpy as np
 
 from opennki.diag import error, fail
 from opennki.diag.say import warn
+from opennki.execute import limits
+from opennki.execute.blas import one_blas_thread
 from opennki.execute.core import meeting_step
-from opennki.execute.limits import check_memory, memory_limit
 from opennki.execute.machine import Machine
 from opennki.execute.memory import Arena, Storage, buffer_bytes, new_storage
 from opennki.execute.numpy import run_cores
@@ -126,11 +127,13 @@ class EagerRecorder(TraceRecorder):
         Nobody says when a tensor dies; so those alive are counted when all that were made would be too much.
         """
         more = buffer_bytes(buffer) * (1 if self.launch.precise else 4)
-        limit = memory_limit() // self.degree
+        limit = limits.memory_limit() // self.degree
         if self._held + more > limit:
             self._held = sum(buffer_bytes(h.buffer) for h in self.handles.values()) - buffer_bytes(buffer)
             at = self.place(buffer.location)[0] if buffer.location >= 0 else None
-            check_memory(self._held, more, tensor=buffer.name, at=at, core=self.core, cores=self.degree)
+            limits.check_memory(
+                self._held, more, tensor=buffer.name, at=at, core=self.core, cores=self.degree
+            )
         self._held += more
 
     def _arena(self, space: Space) -> Arena:
@@ -324,7 +327,7 @@ def _simulate(
 
         return run
 
-    run_cores([core(recorder) for recorder in recorders], launch.meeting)
+    run_cores([core(recorder) for recorder in recorders], launch.meeting, one_blas_thread)
     agree_on_constants(recorders)
     programs = [recorder.program() for recorder in recorders]
     check_agreement(kernel.name, where, programs, [results[i] for i in range(degree)])

@@ -11,12 +11,13 @@ from msgspec import Struct, msgpack
 
 from opennki.frontend.indexing import SELECT, indexed, pad
 from opennki.frontend.recorder import BufferHandle, row_bytes
-from opennki.frontend.refuse import not_yet, refuse, say_offset
+from opennki.frontend.refuse import refuse, say_offset
 from opennki.frontend.runtime_index import (
     check_axis,
     check_derived,
     check_once,
     check_rows,
+    column_index,
     is_runtime,
     pattern_index,
     scalar_source,
@@ -26,8 +27,7 @@ from opennki.frontend.valueless import Valueless
 from opennki.frontend.views import (
     ViewError,
     axis_of,
-    check_partitions,
-    check_pattern,
+    check_within,
     group,
     inferred,
     is_contiguous,
@@ -41,7 +41,7 @@ from opennki.frontend.views import (
 )
 from opennki.ir.dtypes import DTYPES, canonical
 from opennki.ir.types import Index, IndexKind, Space, View
-from opennki.isa.layout import TileLayout
+from opennki.isa.layout import Columns, TileLayout
 
 __all__ = ["NkiTensor"]
 
@@ -297,8 +297,21 @@ class NkiTensor(Valueless, Struct, eq=False, gc=False):
         )
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
-        """Pick columns at run time (NeuronCore-v4). Not yet: ONKI102."""
-        self._not_yet("NkiTensor.indirect", sys._getframe(1))
+        """Return a view `[P, num_elem]` of columns picked at run time, the same ones for G partitions.
+
+        In the G partitions from `start` on, a multiple of G, column i is the one at offset
+        `index[start + i % G, i // G]`; G is 32 on the Tensor engine, else 16. `index` is a uint16 SBUF tile
+        `[P, K]`; by default `num_elem` is what it holds for 16 partitions: 16 * K if 16 divides P.
+        From trn3 on. Errors: ONKI209, ONKI210, ONKI704. Source: nki/api/nki/language/__init__.py:546.
+        """
+        frame = sys._getframe(1)
+        try:
+            shape, strides, found, columns = column_index(self, index, num_elem)
+        except ViewError as problem:
+            self._refuse(problem, frame)
+        return self._derived(
+            shape, strides, self.offset, frame=frame, index=found, holds=index, columns=columns
+        )
 
     # Shapes ---------------------------------------------------------------------------------------------
 
@@ -497,21 +510,13 @@ class NkiTensor(Valueless, Struct, eq=False, gc=False):
             index = pattern_index(
                 self, kind, (start, steps, counts), scalar_offset, vector_offset, indirect_dim
             )
-            self._within(start, (steps[0] * moved, *steps[1:]), counts, kind)
+            reach = (steps[0] * moved, *steps[1:])
+            check_within(self._called(), self.handle.buffer, start, reach, counts, kind)
         except ViewError as problem:
             self._refuse(problem, frame)
         return self._derived(
             counts, steps, start, dtype=kind, frame=frame, index=index, fresh=True, holds=held
         )
-
-    def _within(self, start: int, steps: tuple[int, ...], counts: tuple[int, ...], dtype: str) -> None:
-        """Check that a pattern stays inside the tensor and, on chip, walks the partitions one by one."""
-        buffer = self.handle.buffer
-        size = DTYPES[dtype].bytes
-        total = prod(buffer.shape) * DTYPES[buffer.dtype].bytes // size
-        check_pattern(self._called(), start, steps, counts, total)
-        if self.layout.is_on_chip:
-            check_partitions(self._called(), start, steps, counts, row_bytes(buffer) // size)
 
     def view(self, dtype: object) -> NkiTensor:
         """Return the same bytes as elements of another dtype; the last axis grows or shrinks.
@@ -543,17 +548,21 @@ class NkiTensor(Valueless, Struct, eq=False, gc=False):
         index: Index | None = None,
         fresh: bool = False,
         holds: object = None,
+        columns: Columns | None = None,
     ) -> NkiTensor:
         """Return a view with another shape; a run-time index goes along unless the view is `fresh`."""
         kept = index if fresh or index is not None else self.access.index
         if kept is not None and index is None:
+            columns = self.layout.columns
             try:
-                check_derived(self, kept, (shape[0], strides[0]), dtype)
+                check_derived(self, kept, (offset, shape, strides), dtype)
             except ViewError as problem:
                 self._refuse(problem, frame)
         kind = IndexKind.none if kept is None else kept.kind
         recorder = self.handle.recorder
-        layout = recorder.layout(self.handle, dtype or self.layout.dtype, shape, strides, offset, kind)
+        layout = recorder.layout(
+            self.handle, dtype or self.layout.dtype, shape, strides, offset, kind, columns
+        )
         return NkiTensor(
             self.handle,
             layout,
@@ -589,6 +598,3 @@ class NkiTensor(Valueless, Struct, eq=False, gc=False):
 
     def _refuse(self, problem: ViewError, frame: Any) -> NoReturn:
         refuse(self, problem, frame)
-
-    def _not_yet(self, name: str, frame: Any) -> NoReturn:
-        not_yet(self, name, frame)

@@ -36,7 +36,7 @@ from opennki.isa.recorder import CURRENT
 from opennki.isa.table import TABLE
 from opennki.targets import Target
 
-__all__ = ["Argument", "array_of", "bind_arguments", "run_traced", "trace_program"]
+__all__ = ["Argument", "array_of", "bind_arguments", "filled", "run_traced", "trace_program"]
 
 
 class Argument(Struct, frozen=True):
@@ -127,6 +127,23 @@ def _spec_of(kernel: Kernel, name: str, value: object, texts: bool) -> Spec | No
     return Spec(found, shape)
 
 
+def filled(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], tensors: Sequence[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return bound arguments with tensors in the places of the arguments that were pulled out."""
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, _Slot):
+            return tensors[value.index]
+        if type(value) in (list, tuple):
+            return type(value)(fill(item) for item in value)
+        if type(value) is dict:
+            return {key: fill(item) for key, item in value.items()}
+        return value
+
+    return tuple(fill(value) for value in args), {key: fill(value) for key, value in kwargs.items()}
+
+
 def array_of(kernel: Kernel, argument: Argument) -> np.ndarray[Any, Any]:
     """Return the array of an argument that is run on; a copy would not do, the kernel may write it.
 
@@ -184,20 +201,9 @@ def run_traced(
         for a in arguments
     ]
 
-    def fill(value: Any) -> Any:
-        if isinstance(value, _Slot):
-            return tensors[value.index]
-        if type(value) in (list, tuple):
-            return type(value)(fill(item) for item in value)
-        if type(value) is dict:
-            return {key: fill(item) for key, item in value.items()}
-        return value
-
     token = CURRENT.set(recorder)
     try:
-        return call_kernel(
-            kernel.function, tuple(fill(a) for a in args), {k: fill(v) for k, v in kwargs.items()}
-        )
+        return call_kernel(kernel.function, *filled(args, kwargs, tensors))
     except Exception as raised:
         if not hasattr(raised, "diagnostics"):
             where = kernel_location(kernel.function)

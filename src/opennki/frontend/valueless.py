@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from operator import index
 from typing import Any, NoReturn
 
-from opennki.diag import fail
+from opennki.diag import OpenNkiError, fail
 
-__all__ = ["Valueless"]
+__all__ = ["Valueless", "is_int"]
 
+_FLOOR = "make a new tile with `nl.floor(nl.divide({}, {}))`"
 _NO_VALUE = "the elements get their values when the program runs"
 
 
@@ -27,6 +29,30 @@ class Valueless:
     def __float__(self) -> NoReturn:
         _refuse(self, "`float(…)` of {}", ())
 
+    def __index__(self) -> NoReturn:
+        _refuse(
+            self,
+            "{} as an int of Python, as in `range(…)` or an index,",
+            ("pick with `.select(axis, t)`; loop with `nl.fori_loop` up to a register or a scalar",),
+        )
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            _refuse(self, "the format `" + spec.replace("{", "{{").replace("}", "}}") + "` of {}", ())
+        return str(self)
+
+    def __round__(self, digits: object = None) -> NoReturn:
+        _refuse(self, "`round(…)` of {}", ())
+
+    def __floordiv__(self, other: object) -> NoReturn:
+        _refuse(self, "the operator `//` on {}", (_FLOOR.format(_spelled(self), _spelled(other)),))
+
+    def __rfloordiv__(self, other: object) -> NoReturn:
+        _refuse(self, "the operator `//` on {}", (_FLOOR.format(_spelled(other), _spelled(self)),))
+
+    def __delitem__(self, key: object) -> NoReturn:
+        _refuse(self, "`del` of elements of {}", ())
+
     def __iter__(self) -> NoReturn:
         _refuse(
             self,
@@ -39,6 +65,19 @@ class Valueless:
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
         _refuse(self, "NumPy with {}", ("use the functions of `nki.language` and `nki.isa` in a kernel",))
+
+
+def is_int(value: Any) -> bool:
+    """Return True for what Python takes as an int, but for booleans. Errors: ONKI111 for a register."""
+    if isinstance(value, (bool, Valueless)) or not hasattr(value, "__index__"):
+        return False
+    try:
+        index(value)
+    except OpenNkiError:
+        raise
+    except TypeError:  # an array of several elements
+        return False
+    return True
 
 
 def _refuse(tensor: Any, what: str, help: tuple[str, ...], depth: int = 2) -> NoReturn:
@@ -98,6 +137,25 @@ _COMPARISONS = {
     ">": ("gt", "greater"),
     ">=": ("ge", "greater_equal"),
 }
+_UNARY = {
+    "-": ("neg", "negative"),
+    "~": ("invert", "invert"),
+    "abs": ("abs", "abs"),
+    "round": ("round", "rint"),
+}
+
+
+def _unary(symbol: str, function: str) -> Callable[..., NoReturn]:
+    what = f"the operator `{symbol}` on {{}}" if len(symbol) == 1 else f"`{symbol}(…)` of {{}}"
+
+    def refused(self: Any, *rest: object) -> NoReturn:
+        _refuse(self, what, (f"make a new tile with `nl.{function}({_spelled(self)})`",))
+
+    return refused
+
+
+for _symbol, (_name, _function) in _UNARY.items():
+    setattr(Valueless, f"__{_name}__", _unary(_symbol, _function))
 for _symbol, (_name, _function) in (_ARITHMETIC | _COMPARISONS).items():
     setattr(Valueless, f"__{_name}__", _operator(_symbol, _function))
     if _symbol in _ARITHMETIC:

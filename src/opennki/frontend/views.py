@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from typing import Any
 
-from opennki.ir.dtypes import DTypeInfo
+from opennki.frontend.valueless import Valueless, is_int
+from opennki.ir.dtypes import DTYPES, DTypeInfo
+from opennki.ir.program import row_pitch, size_bytes
+from opennki.ir.types import Buffer
 
 __all__ = [
     "ViewError",
     "axis_of",
     "check_partitions",
     "check_pattern",
+    "check_within",
     "contiguous_strides",
     "group",
     "inferred",
@@ -180,9 +185,15 @@ def inferred(shape: Sequence[int], total: int, what: str) -> Shape:
 
 def whole(value: Any, what: str) -> int:
     """Return an int, or fail: `value` may be a NumPy integer, not a float or a tensor."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, Valueless):
+        raise ViewError(
+            "ONKI210",
+            f"the {what} of a view must be an int, got a tensor",
+            "pick with `.select(axis, t)` or `.ap(…, scalar_offset=t)` what is known at run time only",
+        )
+    if not is_int(value):
         raise ViewError("ONKI210", f"the {what} of a view must be an int, got {value!r}")
-    return int(value.__index__())
+    return index(value)
 
 
 def _span(start: int, steps: Shape, counts: Shape) -> tuple[int, int]:
@@ -219,6 +230,14 @@ def check_partitions(name: str, start: int, steps: Shape, counts: Shape, pitch: 
             f"which has {pitch}",
             "stay within one partition's row",
         )
+
+
+def check_within(name: str, buffer: Buffer, start: int, steps: Shape, counts: Shape, dtype: str) -> None:
+    """Check that a pattern stays inside its tensor and, on chip, walks the partitions one by one."""
+    total = size_bytes(buffer.shape, buffer.dtype) // DTYPES[dtype].bytes
+    check_pattern(name, start, steps, counts, total)
+    if buffer.space.is_on_chip:
+        check_partitions(name, start, steps, counts, row_pitch(buffer, dtype))
 
 
 def group(names: str | Sequence[str]) -> tuple[str, ...]:

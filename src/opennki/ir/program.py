@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Buffer, Instruction, Loop, Program, Space, View
+from opennki.ir.types import Buffer, Instruction, Loop, LoopKind, Program, Space, View
 
 __all__ = [
     "MAX_LOOP_DEPTH",
@@ -26,6 +26,7 @@ __all__ = [
     "size_bytes",
     "spread",
     "steps_of",
+    "trip_count",
 ]
 
 MAX_LOOP_DEPTH = 64
@@ -119,6 +120,14 @@ def loops(program: Program) -> Iterator[Loop]:
         loop = waiting.pop()
         yield loop
         waiting.extend(item for item in reversed(loop.body) if type(item) is Loop)
+
+
+def trip_count(loop: Loop) -> int | None:
+    """Return how often a counted loop turns, None where only the run knows."""
+    lower, upper = loop.lower, loop.upper
+    if loop.kind is not LoopKind.counted or type(lower) is not int or type(upper) is not int:
+        return None
+    return max(0, -((lower - upper) // loop.step))
 
 
 def loop_depth(program: Program) -> int:

@@ -204,6 +204,9 @@ def _loop_problem(loop: Loop, locations: int, ids: set[int]) -> str | None:
             return "has a bound that is neither an integer nor a register"
         if loop.step == 0:
             return "counts by 0"
+        numbers = [n for n in (loop.lower, loop.upper, loop.step) if type(n) is int]
+        if not all(-(1 << 31) <= n < 1 << 31 for n in numbers):
+            return "counts by or to what no 32-bit register holds"
     return None
 
 

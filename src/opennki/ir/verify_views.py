@@ -44,9 +44,11 @@ def range_of(buffer: Buffer, layout: Layout, index: Index | None) -> Range | str
     if index is not None:
         if index.extent < 1:
             return f"has an index of extent {index.extent}"
-        if index.kind is not IndexKind.vector:
+        if index.kind is IndexKind.columns and (index.axis != 1 or len(pairs) != 2):
+            return "has picked columns beside other free axes"
+        if index.kind not in (IndexKind.vector, IndexKind.columns):
             picks = [(index.step, index.extent)]
-        elif 0 <= index.axis < len(pairs):  # the picked rows replace the axis
+        elif 0 <= index.axis < len(pairs):  # the picked rows or columns replace the axis
             pairs[index.axis] = (index.step, index.extent)
         else:
             return f"has an index along axis {index.axis}"
@@ -142,8 +144,22 @@ def _problems(
     source = view.index.source
     if isinstance(source, View):
         yield from _problems(source, buffers, layouts)
+        if view.index.kind is IndexKind.columns and not _holds_offsets(layouts[source.layout], layout):
+            yield view, "has columns whose offsets are no uint16 tile in SBUF of as many partitions"
+    elif view.index.kind is IndexKind.columns:
+        yield view, "has columns whose offsets are in a register"
     elif source.dtype not in ("int32", "int64"):
         yield view, f"is indexed by a register of {source.dtype}"
+
+
+def _holds_offsets(source: Layout, layout: Layout) -> bool:
+    """True if a tile can hold the offsets of picked columns; how many it must hold depends on the engine."""
+    return (
+        source.space is Space.sbuf
+        and source.dtype == "uint16"
+        and bool(source.pattern)
+        and source.pattern[0][1] == layout.pattern[0][1]
+    )
 
 
 def output_is_inside(output: Output, buffer: Buffer) -> bool:

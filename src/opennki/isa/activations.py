@@ -22,12 +22,22 @@ _GELU_SIGMOID = 1.702  # the usual constant of the sigmoid approximation (Hendry
 _GELU_TANH = 0.044715  # the usual constant of the tanh approximation (same source)
 
 
+_BLOCK = 8192  # elements worked on at a time: the temporaries of a function then stay in the caches
+
+
 def _rounded_once(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Evaluate in float64 and round to float32 at the end."""
+    """Evaluate in float64, block by block, and round to float32 at the end."""
 
     @functools.wraps(function)
     def evaluate(x: Array) -> Array:
-        return np.asarray(function(np.asarray(x, dtype=np.float64))).astype(np.float32)
+        x = np.asarray(x)
+        if x.size <= _BLOCK:
+            return np.asarray(function(x.astype(np.float64))).astype(np.float32)
+        flat = x.reshape(-1)
+        result = np.empty(x.size, np.float32)
+        for start in range(0, x.size, _BLOCK):
+            result[start : start + _BLOCK] = function(flat[start : start + _BLOCK].astype(np.float64))
+        return result.reshape(x.shape)
 
     return evaluate
 
@@ -133,43 +143,43 @@ def arctan(x: Array) -> Array:
     return np.arctan(x)
 
 
-_STEP = 1.0 / 32.0
 _END = 27.0  # beyond, erfc is below the smallest float64
+_BEND = 2.5  # where the variable of the polynomial below is 0: the errors are then small on both sides
 
 
 @functools.cache
-def _scaled_erfc_table() -> Array:
-    """Taylor coefficients, up to the 6th power, of exp(x*x)*erfc(x) about multiples of 1/32 from 0 to 27.
+def _scaled_erfc_coefficients() -> tuple[float, ...]:
+    """Coefficients in t, highest power first, of exp(x*x)*erfc(x) where t = (x - _BEND) / (x + _BEND).
 
-    With f = exp(x*x)*erfc(x): f' = 2*x*f - 2/sqrt(pi), from which all higher derivatives follow.
+    The half line of x becomes -1 <= t < 1, on which the function is smooth and interpolation in Chebyshev's
+    points converges fast: with 17 terms the relative error is below 1e-10 up to _END.
     """
-    rows = []
-    for i in range(int(_END / _STEP) + 2):
-        c = i * _STEP
-        f0 = math.exp(c * c) * math.erfc(c) if c < 26.0 else _asymptotic(c)
-        f = [f0, 2.0 * c * f0 - _TWO_OVER_SQRT_PI]
-        for n in range(1, 6):  # f^(n+1) = 2*c*f^(n) + 2*n*f^(n-1)
-            f.append(2.0 * c * f[n] + 2.0 * n * f[n - 1])
-        rows.append([f[n] / math.factorial(n) for n in range(7)])
-    return np.array(rows).T.copy()
+    from numpy.polynomial import chebyshev  # not a part of what `import numpy` loads
+
+    nodes = np.cos(math.pi * (np.arange(17) + 0.5) / 17)
+    values = [_scaled_erfc(_BEND * (1.0 + t) / (1.0 - t)) for t in nodes]
+    return tuple(chebyshev.cheb2poly(chebyshev.chebfit(nodes, values, 16))[::-1].tolist())
 
 
-def _asymptotic(c: float) -> float:
-    """exp(c*c)*erfc(c) for large c, by its asymptotic series."""
-    u = 1.0 / (2.0 * c * c)
-    return (1.0 - u * (1.0 - 3.0 * u * (1.0 - 5.0 * u))) / (c * math.sqrt(math.pi))
+def _scaled_erfc(x: float) -> float:
+    """exp(x*x)*erfc(x) for x >= 0, for large x by its asymptotic series."""
+    if x < 25.0:
+        return math.exp(x * x) * math.erfc(x)
+    u = 1.0 / (2.0 * x * x)
+    return (1.0 - u * (1.0 - 3.0 * u * (1.0 - 5.0 * u * (1.0 - 7.0 * u)))) / (x * math.sqrt(math.pi))
 
 
 def _erfc_positive(x: Array) -> Array:
     """erfc(x) for x >= 0 with a relative error below 1e-10."""
-    bounded = np.where(np.isnan(x), 0.0, np.minimum(x, _END))
-    nearest = np.rint(bounded / _STEP)
-    t = bounded - nearest * _STEP
-    a = _scaled_erfc_table()[:, nearest.astype(np.int64)]
-    scaled = a[6]
-    for n in range(5, -1, -1):
-        scaled = scaled * t + a[n]
-    return np.where(np.isnan(x), x, np.where(x > _END, 0.0, np.exp(-bounded * bounded) * scaled))
+    bounded = np.minimum(x, _END)
+    t = (bounded - _BEND) / (bounded + _BEND)
+    highest, *others = _scaled_erfc_coefficients()
+    scaled = np.full_like(t, highest)
+    for coefficient in others:
+        scaled *= t
+        scaled += coefficient
+    scaled *= np.exp(-bounded * bounded)
+    return np.where(x > _END, 0.0, scaled)
 
 
 def _erf_small(x: Array) -> Array:

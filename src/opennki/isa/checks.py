@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from opennki.ir.types import Engine, Space
+from opennki.ir.types import Engine, IndexKind, Space
 from opennki.isa.define import Call, Check
 from opennki.isa.layout import TileLayout
 
 __all__ = [
+    "any_columns",
     "dtype_among",
     "equal_dtypes",
     "equal_elements",
@@ -56,6 +57,15 @@ def _differing(call: Call, roles: tuple[str, ...], measure: Callable[[TileLayout
                 "role": role,
             }
     return None
+
+
+def any_columns(call: Call, *roles: str) -> bool:
+    """True if one of the operands (all, when none is named) is an `.indirect()` view."""
+    return any(
+        layout.record.index is IndexKind.columns
+        for name, layout in call.layouts()
+        if not roles or name in roles
+    )
 
 
 def equal_partitions(rule_id: str, *roles: str) -> Check:

@@ -90,7 +90,7 @@ class Role(Struct, frozen=True):
     `access` depends on the attributes. `load` is a `Load` or a function of the call. `number`: a Python
     number may stand here; `keyed`: checks look at that number. `many`: a list of tiles. `shaped`: semantics
     get the view's own shape instead of `[partitions, free]`. `lanes`: only these partitions are touched.
-    `register`: a scalar register stands here.
+    `register`: a scalar register stands here. `columns`: an `.indirect()` view may stand here.
     """
 
     name: str
@@ -104,6 +104,7 @@ class Role(Struct, frozen=True):
     shaped: bool = False
     lanes: Callable[[Attrs], slice] | None = None
     register: bool = False
+    columns: bool = False
 
 
 def _role(access: Callable[[Attrs], Access], spaces: frozenset[Space], options: dict[str, Any]) -> Role:
@@ -282,6 +283,7 @@ class Row:
         since_rule: str,
         space_rule: str,
         engine_rule: str,
+        columns_rule: str,
         state: State | None,
         sync: Sync | None,
         public: bool,
@@ -301,6 +303,7 @@ class Row:
         self.since_rule = since_rule
         self.space_rule = space_rule
         self.engine_rule = engine_rule
+        self.columns_rule = columns_rule
         self.state = state
         self.sync = sync
         self.public = public
@@ -391,6 +394,7 @@ def instruction(
     since_rule: str = "",
     space_rule: str = "GEN-SPACE",
     engine_rule: str = "GEN-ENGINE",
+    columns_rule: str = "GEN-COLUMNS",
     state: State | None = None,
     sync: Sync | None = None,
     public: bool = True,
@@ -401,7 +405,8 @@ def instruction(
 ) -> Callable[[Callable[P, None]], Emitter[P]]:
     """Make a row of the decorated function.
 
-    `since_rule`, `space_rule`, `engine_rule`: the ids of the rules on generation, memory spaces and engines.
+    `since_rule`, `space_rule`, `engine_rule`, `columns_rule`: the ids of the rules on generation, memory
+    spaces, engines and `.indirect()` views.
     `engines` in order of preference; `choose` picks another one where the call leaves it open.
     `shown`: what messages call it, where that is not its name.
     `any_partition`: the start-partition rules of the compute engines do not hold (DMA).
@@ -420,6 +425,7 @@ def instruction(
             since_rule=since_rule,
             space_rule=space_rule,
             engine_rule=engine_rule,
+            columns_rule=columns_rule,
             state=state,
             sync=sync,
             public=public,

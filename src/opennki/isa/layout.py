@@ -5,10 +5,25 @@ from __future__ import annotations
 from math import prod
 from typing import Literal, Protocol
 
+from msgspec import Struct
+
 from opennki.ir.dtypes import DTYPES, DTypeInfo
 from opennki.ir.types import IndexKind, Layout, Register, Space, View
 
-__all__ = ["FROZEN_REGISTER", "REGISTER", "SCALARS", "RegisterLayout", "Tile", "TileLayout"]
+__all__ = ["FROZEN_REGISTER", "REGISTER", "SCALARS", "Columns", "RegisterLayout", "Tile", "TileLayout"]
+
+
+class Columns(Struct, frozen=True):
+    """What checks know of the tile that the offsets of an `.indirect()` view are read from.
+
+    Its `partitions`, its offsets a partition (`width`), the partition that it starts on, and whether the
+    kernel gave it an address.
+    """
+
+    partitions: int
+    width: int
+    start: int
+    is_placed: bool
 
 
 class TileLayout:
@@ -16,10 +31,12 @@ class TileLayout:
 
     State: `children` remembers the layouts that slicing this one has given, and `slices` what each key gave
     (how far it moves the start, and the layout), so that a slice in a loop costs one look-up.
+    `columns`: of an `.indirect()` view, the tile of its offsets.
     """
 
     __slots__ = (
         "children",
+        "columns",
         "dtype",
         "free_elements",
         "id",
@@ -34,7 +51,7 @@ class TileLayout:
         "strides",
     )
 
-    def __init__(self, number: int, record: Layout, pitch: int) -> None:
+    def __init__(self, number: int, record: Layout, pitch: int, columns: Columns | None = None) -> None:
         self.id = number
         self.record = record
         self.space: Space = record.space
@@ -46,6 +63,7 @@ class TileLayout:
         self.partitions: int = self.shape[0] if self.is_on_chip and self.shape else 1
         self.free_elements: int = prod(self.shape[1:]) if self.is_on_chip else prod(self.shape)
         self.pitch = pitch
+        self.columns = columns
         self.children: dict[object, TileLayout] = {}
         self.slices: dict[bytes, tuple[int, TileLayout]] = {}
 

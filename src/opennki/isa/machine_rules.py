@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from opennki.ir.types import Engine, IndexKind, Space
+from opennki.ir.types import Engine, Space
 from opennki.isa.checks import Numbers, one_of_engines, rule
+from opennki.isa.columns import COLUMN_CHECKS
 from opennki.isa.define import HBM, Access, Call, Check, Role
 from opennki.isa.layout import TileLayout
 
@@ -158,13 +159,6 @@ def _repeats(call: Call) -> Numbers:
     return None
 
 
-def _indirect_too_old(call: Call) -> Numbers:
-    for name, layout in call.layouts():
-        if layout.record.index is IndexKind.columns and call.generation < 4:
-            return {"role": name}
-    return None
-
-
 def _wide_integers(call: Call) -> Numbers:
     """int64 goes by DMA and through scalars only; the engines have 32-bit lanes."""
     if call.row.any_partition:
@@ -257,13 +251,7 @@ GENERAL_CHECKS: tuple[Check, ...] = (
         _too_far,
         help="copy `{role}` into a smaller tile first",
     ),
-    rule(
-        "ONKI207",
-        "GEN-19",
-        "an `.indirect()` view needs NeuronCore-v4, {target} is older: `{role}` of `{instruction}`",
-        _indirect_too_old,
-        help="trace for trn3",
-    ),
+    *COLUMN_CHECKS,
     rule(
         "ONKI210",
         "GEN-WRITE",

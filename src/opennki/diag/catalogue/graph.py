@@ -116,4 +116,89 @@ ENTRIES: tuple[Entry, ...] = (
         source="notes of users of torch-neuronx (nki-0.7 §7)",
         severity=Severity.warning,
     ),
+    Entry(
+        code="ONKI620",
+        title="kernel under vmap",
+        template="kernel `{kernel}` is called under `jax.vmap`, which cannot add an axis to a kernel",
+        stage="trace",
+        cause="A kernel is a fixed program for the shapes of its trace; nothing says how to batch it.",
+        fix="loop over the axis: `jax.lax.map({kernel}, xs)` instead of `jax.vmap({kernel})(xs)`\n"
+        "or give the kernel the whole array and loop in it\n"
+        "or give it a rule of your own: `jax.custom_batching.custom_vmap`",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI621",
+        title="kernel without derivative",
+        template="kernel `{kernel}` is differentiated, and a kernel has no derivative of its own",
+        stage="trace",
+        cause="JAX cannot look into a kernel. Its gradient is another computation, often another kernel.",
+        fix="wrap the call in `jax.custom_vjp` and define its forward and backward: docs/jax.md\n"
+        "or cut it off from the gradient: `jax.lax.stop_gradient` around the arguments",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI622",
+        title="symbolic shape",
+        template="argument `{argument}` of kernel `{kernel}` has the size `{size}`, which is not known yet",
+        stage="launch",
+        cause="A kernel is traced for sizes in numbers; `jax.export` with symbolic shapes has none.",
+        fix="export once for each size, with `jax.ShapeDtypeStruct` of numbers",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI623",
+        title="written input not returned",
+        template="kernel `{kernel}` writes its input `{argument}` and does not return it",
+        stage="launch",
+        cause=(
+            "JAX's arrays never change, so what a kernel writes in place reaches the program only as a "
+            "result. A part of the input is not enough: the rest could not be told from the old value."
+        ),
+        fix="return it whole from the kernel: `return {argument}`, beside its other outputs",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI624",
+        title="traced number",
+        template="argument `{argument}` of kernel `{kernel}` is a number that JAX is tracing",
+        stage="launch",
+        cause=(
+            "A plain argument is known when the kernel is traced and becomes part of the program. "
+            "Inside `jax.jit` a number that comes as an argument has no value yet."
+        ),
+        fix="make it static: `jax.jit(f, static_argnames=…)`\n"
+        "or pass a tensor, `{argument}.reshape(1, 1)`, and have the kernel load it",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI625",
+        title="64-bit elements",
+        template="{tensor} of kernel `{kernel}` is {dtype}, and JAX runs with 32-bit elements",
+        stage="launch",
+        cause="Unless `jax_enable_x64` is set JAX cuts 64-bit elements to 32 bits, without a word.",
+        fix='use 32 bits, `.astype("int32")`, or `jax.config.update("jax_enable_x64", True)` at the start',
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI626",
+        title="executable of a function",
+        template="the executable of `{function}`, a function of JAX, cannot be saved",
+        stage="compile",
+        cause="It holds JAX's own program beside the kernels, for which `.nkx` files have no form yet.",
+        fix="save its kernels, `opennki.compile(artifact, …).save(…)`; compile the function in each process",
+        source="OpenNKI",
+    ),
+    Entry(
+        code="ONKI627",
+        title="outputs that depend on the graph",
+        template="kernel `{kernel}` gives other outputs for {after} than for {before}, which JAX has traced",
+        stage="compile",
+        cause=(
+            "A graph of JAX has its shapes before it has a target. A kernel is traced again for the target "
+            "of its graph; then shapes and dtypes of its outputs must be the same."
+        ),
+        fix="set the target before the graph is traced: `export NEURON_PLATFORM_TARGET_OVERRIDE=…`",
+        source="OpenNKI",
+    ),
 )

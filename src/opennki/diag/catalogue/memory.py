@@ -134,7 +134,8 @@ ENTRIES: tuple[Entry, ...] = (
         stage="trace",
         cause=(
             "A view method was called with arguments that give no legal access pattern: an axis that does "
-            "not exist, a step on the partition axis, a fifth free dimension, a second dynamic select."
+            "not exist, a step on the partition axis, a fifth free dimension, a second dynamic select, an "
+            "index that does not hold the offsets, an operand that takes no such view."
         ),
         fix=(
             "keep to the documented constraints of the method: at most 4 free dimensions, no stride on the "

@@ -113,8 +113,8 @@ _FUNCTION_CHECKS = (
 @instruction(
     engines=(Engine.scalar,),
     space_rule="ACTIVATION-01",
-    dst=writes(ON_CHIP),
-    data=reads(ON_CHIP),
+    dst=writes(ON_CHIP, columns=True),
+    data=reads(ON_CHIP, columns=True),
     bias=reads(ON_CHIP, number=True, optional=True),
     scale=reads(ON_CHIP, number=True),
     reduce_res=writes(ON_CHIP, optional=True),
@@ -155,7 +155,7 @@ def activation(
     float32 inside, one rounding to `dst.dtype`. `scale` is a number or a float32 tile `[P, 1]`; `bias` a tile
     `[P, 1]` or, from NeuronCore-v3, a number. The engine's accumulator, one float32 a partition, is reset,
     left alone or added to by `reduce_cmd` with the sum of the results along the free axes; `reduce_res`
-    `[P, 1]` receives its value.
+    `[P, 1]` receives its value. `data` and `dst` may be `.indirect()` views.
 
     Errors: ONKI201, ONKI202, ONKI205, ONKI206, ONKI207. Source: nki/api/nki/isa/__init__.py:1336.
     """
@@ -263,8 +263,8 @@ def _reduces_elsewhere(call: Call) -> Numbers:
 @instruction(
     engines=(Engine.scalar,),
     space_rule="ACTIVATION-01",
-    dst=writes(ON_CHIP),
-    data=reads(ON_CHIP),
+    dst=writes(ON_CHIP, columns=True),
+    data=reads(ON_CHIP, columns=True),
     reduce_res=writes(ON_CHIP, optional=True),
     bias=reads(ON_CHIP, number=True, optional=True),
     scale=reads(ON_CHIP, number=True),

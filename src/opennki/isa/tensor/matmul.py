@@ -10,7 +10,7 @@ import numpy as np
 from opennki.ir.dtypes import DTypeInfo
 from opennki.ir.types import Engine
 from opennki.isa.attributes import Ints
-from opennki.isa.checks import Numbers, dtype_among, equal_partitions, rule
+from opennki.isa.checks import Numbers, any_columns, dtype_among, equal_partitions, rule
 from opennki.isa.cost import MIN_II, Cost, cycles
 from opennki.isa.define import PSUM, SBUF, Call, Load, accumulates, instruction, reads
 from opennki.isa.enums import MatmulPerfMode
@@ -184,15 +184,35 @@ def _column_tiling(call: Call) -> Numbers:
     return None
 
 
+def _columns_transpose(call: Call) -> Numbers:
+    return {"role": "moving"} if call.attrs["is_transpose"] and any_columns(call, "moving") else None
+
+
+def _columns_position(call: Call) -> Numbers:
+    position = call.attrs["tile_position"]
+    if any_columns(call) and any(position or ()):
+        return {"position": list(position), "role": "tile_position"}
+    return None
+
+
+def _columns_dtype(call: Call) -> Numbers:
+    allowed = (*_NARROW, "float8_e4m3fn")
+    for role in ("stationary", "moving"):
+        dtype = call.tile(role).dtype
+        if any_columns(call, role) and dtype not in allowed:
+            return {"role": role, "dtype": dtype, "allowed": " or ".join(allowed)}
+    return None
+
+
 _SHAPE_HELP = "allocate `dst` as {wanted}, float32 in psum"
 
 
 @instruction(
     engines=(Engine.tensor,),
     space_rule="NC_MATMUL-01",
-    dst=accumulates(PSUM, when=lambda attrs: attrs["accumulate"]),
-    stationary=reads(SBUF, load=lambda call: _matmul_load(call)),
-    moving=reads(SBUF, load=lambda call: _matmul_load(call)),
+    dst=accumulates(PSUM, when=lambda attrs: attrs["accumulate"], columns=True),
+    stationary=reads(SBUF, load=lambda call: _matmul_load(call), columns=True),
+    moving=reads(SBUF, load=lambda call: _matmul_load(call), columns=True),
     checks=(
         dtype_among("NC_MATMUL-02", "stationary", _inputs),
         dtype_among("NC_MATMUL-02", "moving", _inputs),
@@ -311,6 +331,27 @@ _SHAPE_HELP = "allocate `dst` as {wanted}, float32 in psum"
             "`{instruction}` cannot combine double_row with is_transpose",
             _double_transpose,
             help="leave one of the two out",
+        ),
+        rule(
+            "ONKI206",
+            "NC_MATMUL-29",
+            "`{instruction}` with is_transpose takes no `.indirect()` view as `moving`",
+            _columns_transpose,
+            help="gather `moving` into a tile with `nisa.tensor_copy` first",
+        ),
+        rule(
+            "ONKI206",
+            "NC_MATMUL-30",
+            "`{instruction}` of an `.indirect()` view must start its array tile at (0, 0), not at {position}",
+            _columns_position,
+            help="leave `tile_position` and `tile_size` out",
+        ),
+        rule(
+            "ONKI202",
+            "NC_MATMUL-31",
+            "`{instruction}` takes an `.indirect()` view as `{role}` in {allowed}, got {dtype}",
+            _columns_dtype,
+            help="convert `{role}` to bfloat16 with `nisa.tensor_copy` first",
         ),
         rule(
             "ONKI404",

@@ -9,6 +9,7 @@ from opennki.ir.types import Engine
 from opennki.isa.attributes import Op
 from opennki.isa.checks import (
     Numbers,
+    any_columns,
     dtype_among,
     equal_free,
     equal_partitions,
@@ -25,6 +26,9 @@ from opennki.isa.samples import Sampler
 
 Samples = Iterator[dict[str, Any]]
 Rejects = Iterator[tuple[str, dict[str, Any]]]
+
+
+_WORDS = ("int32", "uint32")
 
 
 def _stages(call: Call) -> Iterator[tuple[str, Operator, Any]]:
@@ -62,6 +66,14 @@ def _mixed_kinds(call: Call) -> Numbers:
     if op1 is None or op0.is_bitvec == op1.is_bitvec:
         return None
     return {"first": op0.name, "second": op1.name, "role": "op1"}
+
+
+def _address_arithmetic(call: Call) -> Numbers:
+    """The documents exclude a form for addresses and do not define it; assumed: 32-bit integers only."""
+    dtypes = (call.tile("data").dtype, call.tile("dst").dtype)
+    if _is_arithmetic(call) and any_columns(call) and all(dtype in _WORDS for dtype in dtypes):
+        return {"role": "data", "dtypes": " and ".join(dtypes)}
+    return None
 
 
 def _no_such_stage(call: Call) -> Numbers:
@@ -135,8 +147,9 @@ def _new_unary(call: Call) -> Numbers:
     engines=(Engine.vector, Engine.scalar, Engine.gpsimd),
     choose=_scalar_engine,
     space_rule="TENSOR_SCALAR-01",
-    dst=writes(ON_CHIP),
-    data=reads(ON_CHIP, load=_scalar_load),
+    columns_rule="TENSOR_SCALAR-10",
+    dst=writes(ON_CHIP, columns=True),
+    data=reads(ON_CHIP, load=_scalar_load, columns=True),
     operand0=reads(ON_CHIP, load=_scalar_load, number=True, optional=True, keyed=True),
     operand1=reads(ON_CHIP, load=_scalar_load, number=True, optional=True, keyed=True),
     checks=(
@@ -211,6 +224,14 @@ def _new_unary(call: Call) -> Numbers:
             help="write `nl.maximum` with 0.0 for relu, `nisa.activation(op=nl.{op})`, or trace for trn3",
         ),
         operators_available("GEN-27", "op0", "op1", help="trace for trn3"),
+        rule(
+            "ONKI206",
+            "TENSOR_SCALAR-10",
+            "`{instruction}` takes no `.indirect()` view in arithmetic on 32-bit integers alone: "
+            "`data` and `dst` are {dtypes}",
+            _address_arithmetic,
+            help="gather into a tile with `nisa.tensor_copy` first, and compute on that",
+        ),
     ),
     source="nki/api/nki/isa/__init__.py:1081",
 )

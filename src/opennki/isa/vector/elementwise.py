@@ -71,8 +71,9 @@ def _wrong_engine(call: Call) -> Numbers:
     engines=(Engine.vector, Engine.gpsimd),
     choose=_pair_engine,
     engine_rule="TENSOR_TENSOR-05",
-    dst=writes(ON_CHIP),
-    data1=reads(ON_CHIP, load=_pair_load),
+    columns_rule="TENSOR_TENSOR-08",
+    dst=writes(ON_CHIP, columns=True),
+    data1=reads(ON_CHIP, load=_pair_load, columns=True),
     data2=reads(ON_CHIP, load=_pair_load),
     checks=(
         equal_partitions("TENSOR_TENSOR-01", "data1", "data2", "dst"),
@@ -113,7 +114,8 @@ def tensor_tensor(
 
     Arithmetic in float32, one rounding to `dst.dtype`. 32-bit integers in SBUF go to GpSimd and are exact,
     wrapping at 32 bits. Bit operators take integers and see bits. `nl.power` runs on GpSimd. At most one
-    input in PSUM, none on GpSimd. Comparisons and logical operators give 1 or 0.
+    input in PSUM, none on GpSimd. Comparisons and logical operators give 1 or 0. `dst` and `data1` may be
+    `.indirect()` views.
 
     Errors: ONKI201, ONKI202, ONKI205, ONKI206, ONKI207. Source: nki/api/nki/isa/__init__.py:1019.
     """

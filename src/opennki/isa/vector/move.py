@@ -10,7 +10,7 @@ import numpy as np
 from opennki.ir.dtypes import DTypeInfo
 from opennki.ir.types import Engine
 from opennki.isa.activations import reciprocal as _inverse
-from opennki.isa.checks import Numbers, equal_free, equal_partitions, rule
+from opennki.isa.checks import Numbers, any_columns, equal_free, equal_partitions, rule
 from opennki.isa.cost import MIN_II, Cost, cycles
 from opennki.isa.define import ON_CHIP, Call, Load, instruction, reads, writes
 from opennki.isa.layout import Tile
@@ -26,10 +26,16 @@ def _scalar_on_gen2(call: Call) -> Numbers:
     return None
 
 
+def _columns_engine(call: Call) -> Numbers:
+    if call.engine is Engine.gpsimd and any_columns(call):
+        return {"role": "engine", "engine": call.engine.name}
+    return None
+
+
 @instruction(
     engines=(Engine.vector, Engine.scalar, Engine.gpsimd),
-    dst=writes(ON_CHIP, load=Load.RAW),
-    src=reads(ON_CHIP, load=Load.RAW),
+    dst=writes(ON_CHIP, load=Load.RAW, columns=True),
+    src=reads(ON_CHIP, load=Load.RAW, columns=True),
     space_rule="TENSOR_COPY-02",
     engine_rule="TENSOR_COPY-03",
     checks=(
@@ -42,6 +48,13 @@ def _scalar_on_gen2(call: Call) -> Numbers:
             _scalar_on_gen2,
             help="write `nisa.activation(dst=…, op=nl.copy, data=…)`, or use the vector engine",
         ),
+        rule(
+            "ONKI206",
+            "TENSOR_COPY-05",
+            "`{instruction}` of an `.indirect()` view runs on the vector or scalar engine, not on {engine}",
+            _columns_engine,
+            help="leave `engine` out",
+        ),
     ),
     source="nki/api/nki/isa/__init__.py:384",
 )
@@ -49,7 +62,8 @@ def tensor_copy(dst: Tile, src: Tile, engine: Engine = Engine.unknown, name: str
     """Copy `src` to `dst` on chip, `[P<=128, free]`, equal partitions and elements per partition.
 
     Equal dtypes copy bits. Unequal ones convert through float32: integers above 2**24 lose bits, integers are
-    rounded to even and saturated. Vector, Scalar (not on trn1) or GpSimd (no PSUM).
+    rounded to even and saturated. Vector, Scalar (not on trn1) or GpSimd (no PSUM). Both may be `.indirect()`
+    views, on Vector and Scalar.
 
     Errors: ONKI201, ONKI205, ONKI206, ONKI207. Source: nki/api/nki/isa/__init__.py:384.
     """

@@ -62,8 +62,13 @@ def _negated_bits(call: Call) -> Numbers:
 @instruction(
     engines=(Engine.vector,),
     space_rule="TENSOR_REDUCE-06",
-    dst=writes(ON_CHIP),
-    data=reads(ON_CHIP, load=lambda call: Load.BITS if call.attrs["op"].is_bitvec else Load.F32, shaped=True),
+    dst=writes(ON_CHIP, columns=True),
+    data=reads(
+        ON_CHIP,
+        load=lambda call: Load.BITS if call.attrs["op"].is_bitvec else Load.F32,
+        shaped=True,
+        columns=True,
+    ),
     checks=(
         equal_partitions("TENSOR_REDUCE-04", "dst", "data"),
         rule(

@@ -48,9 +48,10 @@ _MAXIMUM = OPERATORS["maximum"]
 
 @instruction(
     engines=(Engine.vector,),
-    dst=writes_where(ON_CHIP),
+    columns_rule="TENSOR_COPY_PREDICATED-05",
+    dst=writes_where(ON_CHIP, columns=True),
     src=reads(ON_CHIP, load=Load.RAW, number=True),
-    predicate=reads(ON_CHIP, load=Load.RAW),
+    predicate=reads(ON_CHIP, load=Load.RAW, columns=True),
     checks=(
         equal_partitions("TENSOR_COPY_PREDICATED-02", "dst", "predicate", "src"),
         equal_free("TENSOR_COPY_PREDICATED-02", "dst", "predicate", "src"),
@@ -70,7 +71,8 @@ def tensor_copy_predicated(
     """Copy `src`, a tile or a number, to the elements of `dst` whose predicate is not 0 (`reverse_pred`: 0).
 
     All `[P<=128, free]` of one size; `predicate` is uint8, uint16 or uint32; `src` and `dst` have one dtype
-    and bits are copied; other elements of `dst` stay. `src` and `predicate` not both in PSUM.
+    and bits are copied; other elements of `dst` stay. `src` and `predicate` not both in PSUM. `dst` and
+    `predicate` may be `.indirect()` views.
 
     Errors: ONKI201, ONKI202, ONKI205. Source: nki/api/nki/isa/__init__.py:446.
     """
