@@ -174,6 +174,18 @@ class Double(torch.nn.Module):  # type: ignore[misc,unused-ignore]
         return halve(x.double())
 
 
+def test_a_program_and_its_file_are_checked(program: Any, tmp_path: Path) -> None:
+    path = adapter.save(program, tmp_path / "model.pt2")
+    for graph in (program, str(path)):
+        assert opennki.check(graph, lnc=1).ok
+        report = opennki.check(graph, lnc=2)
+        assert [found.code for found in report.findings] == ["NCC_EVRF066", "NCC_EVRF066"]
+        assert [found.code for found in opennki.check(graph, lnc=2, target="trn1").findings] == [
+            "NCC_EARG001"
+        ]
+    assert [found.code for found in opennki.check(str(tmp_path / "no.pt2")).findings] == ["ONKI005"]
+
+
 # ------------------------------------------------------------------------------------- files, processes
 
 
