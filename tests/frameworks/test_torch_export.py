@@ -114,6 +114,41 @@ def test_a_kernel_is_traced_again_for_the_graphs_target(strict: bool) -> None:
         assert {call.artifact.target for call in executable.calls} == {target}
 
 
+class Open(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    def forward(self, x: Any, y: Any) -> Any:
+        return x * 2, halve(y)
+
+
+def test_a_size_that_the_export_leaves_open_is_the_examples() -> None:
+    sizes = ({0: torch.export.Dim("n")}, None)
+    program = torch.export.export(Open(), (ramp(3, 2), ramp(8, 4)), dynamic_shapes=sizes)
+    executable = opennki.compile(program, lnc=1)
+    assert [tensor.shape for tensor in executable.signature.inputs] == [(3, 2), (8, 4)]
+    first, second = executable(ramp(3, 2), ramp(8, 4))
+    assert torch.equal(first, ramp(3, 2) * 2)
+    assert torch.equal(second, ramp(8, 4) * 0.5)
+    assert refused(lambda: executable(ramp(5, 2), ramp(8, 4)))[0].code == "ONKI702"
+
+
+class Cache(torch.nn.Module):  # type: ignore[misc,unused-ignore]
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(8, 4))
+
+    def forward(self, x: Any) -> Any:
+        bump(self.kept, step=1.0)
+        return self.kept + x
+
+
+def test_a_buffer_that_a_kernel_writes_is_kept_between_runs(tmp_path: Path) -> None:
+    executable = opennki.compile(exported(Cache(), ramp(8, 4)), lnc=1)
+    for count in (1, 2, 3):
+        assert torch.equal(executable(ramp(8, 4)), ramp(8, 4) + count)
+    loaded = opennki.load(executable.save(tmp_path / "m.nkx"))
+    assert isinstance(loaded, opennki.Executable)
+    assert torch.equal(loaded(ramp(8, 4)), ramp(8, 4) + 1), "a file holds the program, not its runs"
+
+
 def test_arguments_are_looked_at(program: Any) -> None:
     executable = opennki.compile(program, lnc=1)
     assert refused(lambda: executable())[0].code == "ONKI006"
@@ -137,6 +172,18 @@ def test_export_with_the_errors_of_a_kernel(strict: bool) -> None:
 class Double(torch.nn.Module):  # type: ignore[misc,unused-ignore]
     def forward(self, x: Any) -> Any:
         return halve(x.double())
+
+
+def test_a_program_and_its_file_are_checked(program: Any, tmp_path: Path) -> None:
+    path = adapter.save(program, tmp_path / "model.pt2")
+    for graph in (program, str(path)):
+        assert opennki.check(graph, lnc=1).ok
+        report = opennki.check(graph, lnc=2)
+        assert [found.code for found in report.findings] == ["NCC_EVRF066", "NCC_EVRF066"]
+        assert [found.code for found in opennki.check(graph, lnc=2, target="trn1").findings] == [
+            "NCC_EARG001"
+        ]
+    assert [found.code for found in opennki.check(str(tmp_path / "no.pt2")).findings] == ["ONKI005"]
 
 
 # ------------------------------------------------------------------------------------- files, processes

@@ -182,7 +182,7 @@ def test_another_runtime_degree_is_refused_before_any_work(monkeypatch: pytest.M
         (3, "ONKI602"),
         ([3], "ONKI602"),
         ("model.nkx", "ONKI602"),
-        ("model.pt2", "ONKI601"),
+        ("model.pt2", "ONKI005"),
         ("model.hlo", "ONKI601"),
         ("model.mlir", "ONKI601"),
         ("missing.nka", "ONKI005"),

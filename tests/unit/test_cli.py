@@ -118,7 +118,7 @@ def test_values_reach_the_kernel(run: Run) -> None:
         (["trace", "k.py:half", "--arg", "a=float32[3,4]"], 1, "ONKI110"),
         (["trace", "k.py:fold", "--arg", "a=float32[128,4]", "-o", "no/such/folder.nka"], 1, "ONKI504"),
         (["compile", "k.py"], 2, "ONKI004"),
-        (["compile", "k.pt2"], 1, "ONKI601"),
+        (["compile", "k.pt2"], 2, "ONKI005"),
         (["compile", "k.nkx"], 1, "ONKI602"),
         (["compile", "k.nka"], 2, "ONKI005"),
         (["exec", "k.nkx"], 2, "ONKI005"),

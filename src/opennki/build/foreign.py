@@ -17,6 +17,7 @@ from opennki.diag import fail
 if TYPE_CHECKING:
     from opennki.build.executable import Executable
     from opennki.frontend.kernel import Kernel
+    from opennki.graph import KernelCall
     from opennki.settings import Setting
     from opennki.targets import Target
 
@@ -53,6 +54,11 @@ class Adapter(Protocol):
 
     def read(self, path: Path) -> object:
         """Return the graph in a file of the framework's, for `compile`."""
+
+    def calls_of(
+        self, graph: object, degree: Setting[int], target: Setting[Target]
+    ) -> tuple[KernelCall, ...] | None:
+        """Return the kernel calls that `compile` would bake of a graph, None for what is to be traced."""
 
     def load_graph(self, files: Mapping[str, bytes], executable: Executable, file: str) -> Executable:
         """Return the executable of the graph in a `.nkx` file; `executable` has its kernel calls, baked."""

@@ -21,7 +21,7 @@ from opennki.lnc import check_calls
 from opennki.settings import Setting, check_degree, graph_degree, target_setting
 from opennki.targets import Target
 
-__all__ = ["bake", "compile", "compile_graph", "degree_findings", "read_calls"]
+__all__ = ["bake", "compile", "compile_graph", "degree_findings", "framework_calls", "read_calls"]
 
 _LATER = {
     ".hlo": "HLO",
@@ -143,6 +143,24 @@ def read_calls(graph: object) -> tuple[KernelCall, ...] | None:
     if isinstance(graph, Kernel) or callable(graph):
         return None
     fail("ONKI602", graph=type(graph).__name__, reason="it is no artifact, path, kernel or function")
+
+
+def framework_calls(
+    graph: object, lnc: object | None, target: str | None, by: Caller
+) -> tuple[tuple[KernelCall, ...], Setting[int], Setting[Target]] | None:
+    """Return the kernel calls of a framework's file or exported program, with its degree and target.
+
+    None for any other graph.
+    """
+    is_file = isinstance(graph, str | Path)
+    name = _FILES.get(Path(graph).suffix.lower()) if isinstance(graph, str | Path) else framework_of(graph)
+    if name not in _FILES.values() or name is None:
+        return None
+    chip = target_setting(target, spelled=by.target)
+    degree = graph_degree(lnc, chip, spelled=by.lnc)
+    found = adapter(name).read(Path(str(graph))) if is_file else graph
+    calls = adapter(name).calls_of(found, degree, chip)
+    return None if calls is None else (calls, degree, chip)
 
 
 def _framework(graph: object, examples: Sequence[object], values: Mapping[str, object]) -> str | None:

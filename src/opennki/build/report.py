@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from opennki.build.kernel_errors import kernel_errors
-from opennki.build.pipeline import degree_findings, read_calls
+from opennki.build.pipeline import degree_findings, framework_calls, read_calls
 from opennki.build.places import Caller, python_call
 from opennki.build.tracing import trace_call
 from opennki.diag import Diagnostic, OpenNkiError, Severity, fail
 from opennki.diag.render import render_json, render_text
-from opennki.graph import Graph
+from opennki.graph import Graph, KernelCall
 from opennki.ir.types import KernelArtifact
-from opennki.settings import graph_degree, target_setting
+from opennki.settings import Setting, graph_degree, target_setting
+from opennki.targets import Target
 
 __all__ = ["Report", "check", "report_on"]
 
@@ -81,6 +82,10 @@ def _found(
     target: str | None,
     by: Caller,
 ) -> Iterable[Diagnostic]:
+    framework = framework_calls(kernel_or_graph, lnc, target, by)
+    if framework is not None:
+        yield from _of_graph(*framework)
+        return
     calls = read_calls(kernel_or_graph)
     if calls is None:
         chip = target_setting(target, spelled=by.target)
@@ -90,7 +95,13 @@ def _found(
     if specs or values:
         fail("ONKI006", problem="specs are given beside a graph that needs none", help=["leave them out"])
     chip = target_setting(target, [call.artifact.target for call in calls], spelled=by.target)
-    yield from degree_findings(Graph(calls=calls), graph_degree(lnc, chip, spelled=by.lnc), chip)
+    yield from _of_graph(calls, graph_degree(lnc, chip, spelled=by.lnc), chip)
+
+
+def _of_graph(
+    calls: tuple[KernelCall, ...], degree: Setting[int], target: Setting[Target]
+) -> Iterable[Diagnostic]:
+    yield from degree_findings(Graph(calls=calls), degree, target)
     for call in calls:
         yield from _of_artifact(call.artifact)
 

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
     from opennki.build.executable import Executable
     from opennki.frontend.kernel import Kernel
+    from opennki.graph import KernelCall
     from opennki.settings import Setting
     from opennki.targets import Target
 
-__all__ = ["compile", "launch", "load", "load_graph", "read", "save"]
+__all__ = ["calls_of", "compile", "launch", "load", "load_graph", "read", "save"]
 
 
 def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
@@ -45,6 +46,15 @@ def read(path: Path) -> object:
     from opennki.frameworks.torch.archive import read_exported
 
     return read_exported(path)
+
+
+def calls_of(graph: object, degree: Setting[int], target: Setting[Target]) -> tuple[KernelCall, ...] | None:
+    """Return the kernel calls that `compile` would bake of an exported program, None for anything else."""
+    from torch.export import ExportedProgram
+
+    from opennki.frameworks.torch.exported import kernel_calls
+
+    return kernel_calls(graph, degree, target) if isinstance(graph, ExportedProgram) else None
 
 
 def load_graph(files: Mapping[str, bytes], executable: Executable, file: str) -> Executable:

@@ -52,10 +52,24 @@ _TARGET = re.compile(
 )
 _HIGHER = re.compile(r"torch\.ops\.higher_order\.\w+")
 _SIZE = re.compile(r"[A-Za-z0-9_ ()+*/,-]*")
+_SIZE_SYMBOL = re.compile(r"Symbol\('[a-z]+\d+'(?:, [a-z]+=(?:True|False))*\)")
 _SIZE_NAMES = frozenset(
-    ("Abs", "CeilDiv", "CleanDiv", "FloorDiv", "IntTrueDiv", "Integer", "Max", "Min", "Mod", "Pow", "Symbol")
+    (
+        "Abs",
+        "Add",
+        "CeilDiv",
+        "CleanDiv",
+        "FloorDiv",
+        "IntTrueDiv",
+        "Integer",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Pow",
+    )
 )
-_SYMBOL = re.compile(r"[su]\d+|zuf\d+|\d+")
+_SIZE_TOKEN = re.compile(r"[su]\d+|zuf\d+|\d+")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -224,9 +238,10 @@ def _check_graph(model: dict[str, Any], file: str) -> None:
             _check_target(target, file)
             record["metadata"] = {}
         if isinstance(size := record.get("expr_str"), str):
-            names = re.findall(r"[A-Za-z0-9_]+", size)
-            is_plain = all(name in _SIZE_NAMES or _SYMBOL.fullmatch(name) for name in names)
-            if not _SIZE.fullmatch(size) or not is_plain:
+            left = _SIZE_SYMBOL.sub("s0", size)
+            names = re.findall(r"[A-Za-z0-9_]+", left)
+            is_plain = all(name in _SIZE_NAMES or _SIZE_TOKEN.fullmatch(name) for name in names)
+            if not _SIZE.fullmatch(left) or not is_plain:
                 _refuse(file, f"`{size[:60]}` is no size")
 
 

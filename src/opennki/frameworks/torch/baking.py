@@ -18,7 +18,7 @@ from opennki.graph import Graph, KernelCall
 from opennki.settings import Setting, kernel_lnc_from_graph
 from opennki.targets import TARGETS, Target, same_hardware
 
-__all__ = ["CallNode", "bake_calls", "bind_calls", "calls_in", "rename_calls"]
+__all__ = ["CallNode", "bake_calls", "bind_calls", "calls_in", "for_graph", "rename_calls"]
 
 
 class CallNode(Struct, frozen=True):
@@ -69,11 +69,11 @@ def _config_text(node: Node) -> str | None:
 
 def bake_calls(calls: Sequence[CallNode], degree: Setting[int], target: Setting[Target]) -> Executable:
     """Return the executable of all calls, each traced for the graph's target. Errors: those of baking."""
-    found = tuple(_for_graph(call, degree, target) for call in calls)
+    found = tuple(for_graph(call, degree, target) for call in calls)
     return bake(Graph(calls=found), degree, target)
 
 
-def _for_graph(call: CallNode, degree: Setting[int], target: Setting[Target]) -> KernelCall:
+def for_graph(call: CallNode, degree: Setting[int], target: Setting[Target]) -> KernelCall:
     """Return a call as the graph needs it: traced again where its target or its degree differ."""
     config = call.config
     found = kernel_call(config)

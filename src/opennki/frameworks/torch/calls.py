@@ -17,6 +17,7 @@ import opennki.frameworks.torch.operators  # noqa: F401  # which registers them
 from opennki.build.launch import options_in_force
 from opennki.build.places import Caller, call_location
 from opennki.build.tracing import bound_call
+from opennki.build.values import flatten
 from opennki.cache import CACHE
 from opennki.diag import Location, fail
 from opennki.diag.say import warn
@@ -84,16 +85,7 @@ class _Recipe(Struct, frozen=True):
             return arrays[self.order.index(value.position)] if isinstance(value, _Tensor) else value
 
         args, kwargs = replace_leaves(self.kernel.function, self.args, self.kwargs, array)
-        found: dict[int, Any] = {}
-        _flatten(self.returns, simulate(self.kernel)(*args, **kwargs), found)
-        return [found[number] for number in sorted(found)]
-
-
-def _flatten(structure: Structure, value: Any, found: dict[int, Any]) -> None:
-    if structure.kind == "leaf":
-        found[structure.index] = value
-    for number, item in enumerate(structure.items):
-        _flatten(item, value[structure.keys[number] if structure.kind == "dict" else number], found)
+        return flatten(self.returns, simulate(self.kernel)(*args, **kwargs))
 
 
 def is_in_graph(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -17,7 +17,13 @@ from torch.utils import _pytree as pytree
 from opennki.build.executable import BakedCall, Executable, Runnable, RunResult
 from opennki.diag import Diagnostic, fail
 from opennki.frameworks.torch.archive import checked_files, files_of, program_of
-from opennki.frameworks.torch.baking import bake_calls, bind_calls, calls_in, rename_calls
+from opennki.frameworks.torch.baking import (
+    bake_calls,
+    bind_calls,
+    calls_in,
+    for_graph,
+    rename_calls,
+)
 from opennki.frameworks.torch.calls import is_input
 from opennki.frameworks.torch.config import (
     artifact_of,
@@ -27,12 +33,13 @@ from opennki.frameworks.torch.config import (
 )
 from opennki.frameworks.torch.kernel_ops import decompositions
 from opennki.frameworks.torch.tensors import array_of, tensor_of
+from opennki.graph import KernelCall
 from opennki.ir.types import Input, Output, Signature, Structure
 from opennki.lnc import check_runtime
 from opennki.settings import Setting
 from opennki.targets import TARGETS, Target
 
-__all__ = ["GraphExecutable", "compile_exported", "executable_of"]
+__all__ = ["GraphExecutable", "compile_exported", "executable_of", "kernel_calls"]
 
 Array = np.ndarray[Any, Any]
 
@@ -56,7 +63,7 @@ class GraphExecutable(Executable):
         self.name = "model"
         self._program = program
         self._signature = _signature_of(program)
-        self._module = program.module()
+        self._module = _own_buffers(program.module())
         nodes = calls_in(self._module)
         self._bound = bind_calls(nodes, self)
 
@@ -126,6 +133,15 @@ class GraphExecutable(Executable):
         return f"<Executable of a PyTorch graph ({names}) target={self.target} lnc={self.lnc}>"
 
 
+def _own_buffers(module: Any) -> Any:
+    """Give a module buffers of its own: runs may write them, and a file holds those of the program."""
+    copies: dict[int, torch.Tensor] = {}
+    for part in module.modules():
+        for name, buffer in list(part.named_buffers(recurse=False, remove_duplicate=False)):
+            setattr(part, name, copies.setdefault(id(buffer), buffer.clone()))
+    return module
+
+
 def _back(tensor: torch.Tensor, given: Sequence[tuple[Any, torch.Tensor]]) -> Any:
     """Return a result as an array: the caller's own where it is an input."""
     for value, known in given:
@@ -190,6 +206,14 @@ def compile_exported(
         )
     rename_calls(nodes, texts)
     return GraphExecutable(program, baked.calls, degree.value, target.value, baked.findings)
+
+
+def kernel_calls(
+    program: ExportedProgram, degree: Setting[int], target: Setting[Target]
+) -> tuple[KernelCall, ...]:
+    """Return the kernel calls of a program, each as its graph needs it."""
+    nodes = calls_in(_own_copy(program).graph_module)
+    return tuple(for_graph(node, degree, target) for node in nodes)
 
 
 def _export(graph: Any, examples: Sequence[object], values: Mapping[str, object]) -> ExportedProgram:
