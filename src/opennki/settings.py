@@ -79,7 +79,16 @@ VARIABLES: dict[str, str] = {
 }
 """Every variable that OpenNKI reads, and what it sets."""
 
-_LAUNCH = (SIMULATOR, TARGET_OVERRIDE, NC_VERSION, DEGREE, COMPILER_FLAGS, PRECISE_FP, CACHE_LIMIT)
+_LAUNCH = (
+    SIMULATOR,
+    TARGET_OVERRIDE,
+    NC_VERSION,
+    DEGREE,
+    COMPILER_FLAGS,
+    KERNEL_LNC,
+    PRECISE_FP,
+    CACHE_LIMIT,
+)
 """What a direct call depends on, apart from the runtime's degree, which an executable looks at itself."""
 
 _LAUNCH_KEYS = tuple(map(os.environ.encodekey, _LAUNCH))

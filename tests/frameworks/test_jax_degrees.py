@@ -111,6 +111,16 @@ def test_the_eager_path_offers_no_other_graph(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(halve[1](x), ramp() * 0.5)  # the way out that is offered
 
 
+def test_a_call_is_not_remembered_across_the_rule_of_degrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = jnp.asarray(ramp())
+    monkeypatch.setenv("NEURON_LOGICAL_NC_CONFIG", "2")
+    monkeypatch.setenv("OPENNKI_KERNEL_LNC", "graph")
+    np.testing.assert_array_equal(halve(x), ramp() * 0.5)
+    monkeypatch.delenv("OPENNKI_KERNEL_LNC")
+    (found,) = refused(lambda: halve(x))
+    assert found.code == "NCC_ENKI003"
+
+
 def model(x: Any) -> Any:
     """Two calls that are wrong in a graph for LNC=2, one in a loop, and one that is right."""
     y = halve(x)

@@ -86,7 +86,13 @@ def test_a_limit_that_is_no_size(text: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_an_artifact_and_a_call_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert trace_switches() == {"NKI_PRECISE_FP": "1"}
     before = launch_variables()
-    for name in ("NKI_PRECISE_FP", "NEURON_CC_FLAGS", "NEURON_LOGICAL_NC_CONFIG", "NKI_SIMULATOR"):
+    for name in (
+        "NKI_PRECISE_FP",
+        "NEURON_CC_FLAGS",
+        "NEURON_LOGICAL_NC_CONFIG",
+        "NKI_SIMULATOR",
+        "OPENNKI_KERNEL_LNC",
+    ):
         monkeypatch.setenv(name, "0")
         assert launch_variables() != before
         before = launch_variables()
