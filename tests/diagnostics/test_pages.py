@@ -47,7 +47,8 @@ def read(code: str) -> Page:
 def run(program: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Run `program` as a script of its own in an empty folder and return its names."""
     for package in ("torch", "jax"):
-        if re.search(rf"^(?:import|from) {package}\b", program, flags=re.MULTILINE):
+        needs = rf"^(?:import|from) {package}\b" + (r"|\.pt2\b" if package == "torch" else "")
+        if re.search(needs, program, flags=re.MULTILINE):
             pytest.importorskip(package)
     monkeypatch.chdir(folder)
     monkeypatch.setattr("opennki.execute.limits.memory_limit", lambda: 12 << 30)  # of any machine

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -65,7 +66,9 @@ class Adapter(Protocol):
 
 
 def adapter(name: str) -> Adapter:
-    """Return the adapter of a framework."""
+    """Return the adapter of a framework. Errors: ONKI604 where the framework is not installed."""
+    if find_spec(name) is None:
+        fail("ONKI604", at=call_location(), framework=NAMES[name], extra=name)
     return cast("Adapter", import_module(f"opennki.frameworks.{name}"))
 
 

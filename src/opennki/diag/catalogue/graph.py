@@ -40,6 +40,15 @@ ENTRIES: tuple[Entry, ...] = (
         source="OpenNKI",
     ),
     Entry(
+        code="ONKI604",
+        title="framework not installed",
+        template="this graph is one of {framework}, which is not installed",
+        stage="compile",
+        cause="A framework's graph is read by the framework itself. OpenNKI has each as an extra.",
+        fix="install it: `pip install 'opennki[{extra}]'`",
+        source="OpenNKI",
+    ),
+    Entry(
         code="ONKI611",
         title="tensor that no kernel takes",
         template="argument `{argument}` of kernel `{kernel}` is {what}",
