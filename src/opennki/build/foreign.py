@@ -68,7 +68,8 @@ class Adapter(Protocol):
 def adapter(name: str) -> Adapter:
     """Return the adapter of a framework. Errors: ONKI604 where the framework is not installed."""
     if find_spec(name) is None:
-        fail("ONKI604", at=call_location(), framework=NAMES[name], extra=name)
+        help = [f"install it: `pip install 'opennki[{name}]'`"]
+        fail("ONKI604", at=call_location(), framework=NAMES[name], help=help)
     return cast("Adapter", import_module(f"opennki.frameworks.{name}"))
 
 

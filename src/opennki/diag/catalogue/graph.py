@@ -45,7 +45,7 @@ ENTRIES: tuple[Entry, ...] = (
         template="this graph is one of {framework}, which is not installed",
         stage="compile",
         cause="A framework's graph is read by the framework itself. OpenNKI has each as an extra.",
-        fix="install it: `pip install 'opennki[{extra}]'`",
+        fix="install {framework}, which is an extra of OpenNKI",
         source="OpenNKI",
     ),
     Entry(
