@@ -268,3 +268,19 @@ def test_results_do_not_share_memory_between_calls() -> None:
     halve(x + 1)
     assert torch.equal(first, kept)
     np.testing.assert_array_equal(first.numpy(), ramp().numpy() * 0.5)
+
+
+def test_a_permuted_input_is_returned_permuted() -> None:
+    @nki.jit
+    def turned(x: Any) -> Any:
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+        nisa.dma_copy(dst=x, src=tile)
+        return x.permute((1, 0))
+
+    x = ramp(4, 4)
+    for function in (turned, torch.compile(lambda x: turned(x), backend="opennki", options={"lnc": 1})):
+        before = x.clone()
+        assert torch.equal(function(x), (before + 1).T)
+        assert torch.equal(x, before + 1)

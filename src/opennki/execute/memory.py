@@ -9,6 +9,7 @@ import numpy as np
 
 from opennki.execute.convert import fill_value
 from opennki.ir.dtypes import DTYPES
+from opennki.ir.program import is_whole
 from opennki.ir.types import Buffer, Output
 
 __all__ = ["Arena", "Storage", "buffer_bytes", "new_storage", "output_array"]
@@ -60,8 +61,7 @@ def output_array(output: Output, buffer: Buffer, storage: Storage, source: Array
     An input that is returned whole is the caller's very array.
     """
     info = DTYPES[output.dtype]
-    whole = output.offset == 0 and output.shape == buffer.shape and output.dtype == buffer.dtype
-    if source is not None and whole:
+    if source is not None and is_whole(output, buffer.shape, buffer.dtype):
         return source
     shared = source is not None and source.flags.c_contiguous
     raw = source.reshape(-1).view(np.uint8) if source is not None and shared else storage.raw.copy()

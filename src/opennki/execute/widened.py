@@ -18,6 +18,7 @@ from opennki.diag import Location, fail
 from opennki.execute.convert import converter
 from opennki.execute.memory import Storage, new_storage, output_array
 from opennki.ir.dtypes import DTYPES
+from opennki.ir.program import is_whole
 from opennki.ir.types import Buffer, Instruction, Layout, Loop, Operand, Output, Program, View
 from opennki.isa.layout import TileLayout
 
@@ -153,10 +154,9 @@ class SharedBuffer:
 
         Errors: ONKI102 where it is a view of another dtype that is not kept.
         """
-        if self.precise or (source is not None and source.flags.c_contiguous):
+        whole = is_whole(output, self.declared.shape, self.declared.dtype)
+        if self.precise or (source is not None and (whole or source.flags.c_contiguous)):
             return output_array(output, self.declared, self.storage, source)
-        if source is not None and (output.offset, output.shape) == (0, self.declared.shape):
-            return source
         refuse_reinterpreted(output.dtype, self.declared.dtype, None)
         kept = replace(output, dtype=widened_dtype(output.dtype))
         return converter(output.dtype)(output_array(kept, self.kept, self.storage, None))

@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from opennki.ir.dtypes import DTYPES
-from opennki.ir.types import Buffer, Instruction, Loop, LoopKind, Program, Space, View
+from opennki.ir.types import Buffer, Instruction, Loop, LoopKind, Output, Program, Space, View
 
 __all__ = [
     "MAX_LOOP_DEPTH",
@@ -20,6 +20,7 @@ __all__ = [
     "buffers_by_key",
     "first_use",
     "instructions",
+    "is_whole",
     "loop_depth",
     "loops",
     "row_pitch",
@@ -120,6 +121,14 @@ def loops(program: Program) -> Iterator[Loop]:
         loop = waiting.pop()
         yield loop
         waiting.extend(item for item in reversed(loop.body) if type(item) is Loop)
+
+
+def is_whole(output: Output, shape: tuple[int, ...], dtype: str) -> bool:
+    """True if an output is all of a buffer as it lies there: no part, no permutation, no other dtype."""
+    if (output.offset, output.shape, output.dtype) != (0, shape, dtype):
+        return False
+    steps = [step if count > 1 else 1 for step, count in output.pattern]
+    return steps == [step if count > 1 else 1 for step, count in zip(steps_of(shape), shape, strict=True)]
 
 
 def trip_count(loop: Loop) -> int | None:

@@ -15,6 +15,7 @@ from opennki.diag import Location, fail
 from opennki.frontend.kernel import Kernel
 from opennki.frontend.trace import Argument, bind_arguments
 from opennki.ir.dtypes import DTYPES
+from opennki.ir.program import is_whole
 from opennki.ir.types import KernelArtifact
 
 __all__ = ["Operands", "check_written", "operands_of", "result_dtypes", "whole_aliases"]
@@ -119,21 +120,9 @@ def whole_aliases(artifact: KernelArtifact) -> dict[int, int]:
         if output.alias < 0 or output.alias in found:
             continue
         source = inputs[output.alias]
-        if (output.shape, output.dtype, output.offset) == (source.shape, source.dtype, 0) and _is_dense(
-            output.pattern
-        ):
+        if is_whole(output, source.shape, source.dtype):
             found[output.alias] = number
     return found
-
-
-def _is_dense(pattern: Sequence[tuple[int, int]]) -> bool:
-    """True for the pattern of a whole tensor: each step is the product of the counts after it."""
-    step = 1
-    for stride, count in reversed(pattern):
-        if count > 1 and stride != step:
-            return False
-        step *= count
-    return True
 
 
 def check_written(artifact: KernelArtifact, place: Location | None) -> None:

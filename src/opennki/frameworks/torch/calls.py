@@ -34,6 +34,7 @@ from opennki.frameworks.torch.tensors import (
 from opennki.frontend.kernel import Kernel
 from opennki.frontend.spec import Spec
 from opennki.graph import KernelCall
+from opennki.ir.program import is_whole
 from opennki.ir.types import Output, Signature, Structure
 from opennki.settings import (
     Setting,
@@ -236,14 +237,7 @@ def is_input(output: Output, signature: Signature) -> bool:
     if output.alias < 0:
         return False
     source = signature.inputs[output.alias]
-    whole = []
-    step = 1
-    for size in reversed(source.shape):
-        whole.append((step, size))
-        step *= size
-    return (output.shape, output.dtype, output.offset) == (source.shape, source.dtype, 0) and tuple(
-        reversed(whole)
-    ) == output.pattern
+    return is_whole(output, source.shape, source.dtype)
 
 
 def _fresh(kernel: str, output: Output, at: Any) -> tuple[tuple[int, ...], torch.dtype]:
