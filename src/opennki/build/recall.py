@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import CodeType, NoneType
 from typing import Any
 from weakref import ref
@@ -44,26 +44,36 @@ class Recalled(Struct, frozen=True):
 _EXACT = (int, bool, str, bytes, NoneType)
 
 
+def array_key(value: Any) -> tuple[object, ...] | None:
+    """Return what a NumPy array counts by, None for anything else; without axes it is a plain value."""
+    return (value.dtype, value.shape) if type(value) is np.ndarray and value.shape else None
+
+
 def call_key(
-    kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object], options: RunOptions
+    kernel: Kernel,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    options: RunOptions,
+    tensor_key: Callable[[Any], tuple[object, ...] | None] = array_key,
 ) -> Hashable | None:
     """Return what tells two direct calls of a kernel apart, None where that takes more than a look.
 
-    Arrays count by dtype and shape, plain values by type and value.
+    Plain values count by type and value, tensors by what `tensor_key` says of them: None for what is none.
     """
     if not isinstance(kernel.degree, int | str | None):
         return None
-    key: list[Any] = [type(kernel.degree), kernel.degree, options, launch_variables(), *kwargs]
+    key: list[Any] = [tensor_key, type(kernel.degree), kernel.degree, options, launch_variables(), *kwargs]
     for value in (*args, *kwargs.values()):
         kind = type(value)
         if kind in _EXACT:
             key += (kind, value)
-        elif isinstance(value, np.ndarray) and kind is np.ndarray and value.shape:
-            key += (value.dtype, value.shape)  # without axes it is a plain value
         elif isinstance(value, float) and kind is float:
             key += (kind, value.hex())  # the sign of zero is kept
         else:
-            return None
+            found = tensor_key(value)
+            if found is None:
+                return None
+            key += found
     return tuple(key)
 
 

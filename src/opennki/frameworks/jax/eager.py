@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from types import NoneType
 from typing import Any
 
 import jax
@@ -13,7 +12,7 @@ from msgspec import Struct
 from opennki.build.executable import Executable
 from opennki.build.launch import options_in_force
 from opennki.build.pipeline import bake
-from opennki.build.recall import compiled_before, recall, remember
+from opennki.build.recall import call_key, compiled_before, recall, remember
 from opennki.build.values import nest
 from opennki.diag.say import warn
 from opennki.frameworks.jax.private import ARRAY, is_staged
@@ -21,11 +20,9 @@ from opennki.frameworks.jax.running import run_simulated
 from opennki.frameworks.jax.site import Site
 from opennki.frontend.kernel import Kernel
 from opennki.graph import Graph
-from opennki.settings import eager_degree, launch_variables, simulator_requested, target_setting
+from opennki.settings import eager_degree, simulator_requested, target_setting
 
 __all__ = ["Call", "call_of", "run", "run_again"]
-
-_EXACT = (int, bool, str, bytes, NoneType)
 
 
 class Call(Struct, frozen=True):
@@ -39,29 +36,13 @@ class Call(Struct, frozen=True):
 
 def call_of(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call | None:
     """Return a call that may be like an earlier one, None for one in a graph or with other arguments."""
-    if not isinstance(kernel.degree, int | str | None) or is_staged():
-        return None
-    key: list[Any] = [
-        "jax",
-        type(kernel.degree),
-        kernel.degree,
-        options_in_force(),
-        launch_variables(),
-        *kwargs,
-    ]
-    for value in (*args, *kwargs.values()):
-        kind = type(value)
-        if kind is ARRAY or kind is np.ndarray:
-            if not value.shape:
-                return None
-            key += (value.dtype, value.shape)
-        elif kind in _EXACT:
-            key += (kind, value)
-        elif kind is float:
-            key += (kind, value.hex())  # the sign of zero is kept
-        else:
-            return None
-    return Call(kernel, args, kwargs, tuple(key))
+    key = None if is_staged() else call_key(kernel, args, kwargs, options_in_force(), _tensor_key)
+    return None if key is None else Call(kernel, args, kwargs, key)
+
+
+def _tensor_key(value: Any) -> tuple[object, ...] | None:
+    is_array = type(value) is ARRAY or type(value) is np.ndarray
+    return (value.dtype, value.shape) if is_array and value.shape else None
 
 
 def run_again(call: Call) -> tuple[bool, Any]:

@@ -10,7 +10,7 @@ import torch
 from opennki.build.foreign import MISSED, QUICK
 from opennki.build.launch import compiled_call, options_in_force
 from opennki.build.places import call_location
-from opennki.build.recall import recall, remember
+from opennki.build.recall import call_key, recall, remember
 from opennki.build.values import nest
 from opennki.diag import fail
 from opennki.diag.say import warn
@@ -24,11 +24,10 @@ from opennki.frameworks.torch.tensors import (
 )
 from opennki.frontend.kernel import Kernel
 from opennki.ir.types import Signature
-from opennki.settings import launch_variables, simulator_requested
+from opennki.settings import simulator_requested
 
 __all__ = ["as_arrays", "eager_call"]
 
-_EXACT = (int, bool, str, bytes, type(None))
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -71,24 +70,15 @@ for _kind in _TENSORS:
 
 def _call_key(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Hashable | None:
     """Return what tells two eager calls apart, None where that takes more than a look: see `recall`."""
-    if not isinstance(kernel.degree, int | str | None):
+    return call_key(kernel, args, kwargs, options_in_force(), _tensor_key)
+
+
+def _tensor_key(value: Any) -> tuple[object, ...] | None:
+    if type(value) not in _TENSORS or not value.is_cpu or value.layout is not torch.strided:
         return None
-    grad = torch.is_grad_enabled()
-    key: list[Any] = ["torch", type(kernel.degree), kernel.degree, options_in_force(), launch_variables()]
-    key += kwargs
-    for value in (*args, *kwargs.values()):
-        kind = type(value)
-        if kind in _TENSORS:
-            if not value.is_cpu or value.layout is not torch.strided or (grad and value.requires_grad):
-                return None
-            key += (value.dtype, value.shape)
-        elif kind in _EXACT:
-            key += (kind, value)
-        elif kind is float:
-            key += (kind, value.hex())
-        else:
-            return None
-    return tuple(key)
+    if value.requires_grad and torch.is_grad_enabled():
+        return None
+    return value.dtype, value.shape
 
 
 def as_arrays(
