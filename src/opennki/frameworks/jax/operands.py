@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -11,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from opennki.build.arguments import replace_leaves
 from opennki.diag import Location, fail
 from opennki.frontend.kernel import Kernel
 from opennki.frontend.trace import Argument, bind_arguments
@@ -51,30 +51,15 @@ def operands_of(
     while JAX has 32), and those of binding: ONKI006, ONKI212, ONKI214.
     """
 
-    def tensors(name: str, value: Any) -> Any:
-        kind = type(value)
-        if kind is tuple or kind is list:
-            return kind(tensors(f"{name}[{number}]", item) for number, item in enumerate(value))
-        if kind is dict:
-            return {key: tensors(f"{name}[{key!r}]", item) for key, item in value.items()}
-        if not isinstance(value, jax.Array | np.ndarray):
-            return value
-        return _tensor(kernel, name, value, place)
+    def tensor(name: str, value: Any) -> Any:
+        return _tensor(kernel, name, value, place) if isinstance(value, jax.Array | np.ndarray) else value
 
-    names = _names(kernel.function, len(args))
-    given = [tensors(name, value) for name, value in zip(names, args, strict=True)]
-    named = {name: tensors(name, value) for name, value in kwargs.items()}
+    given, named = replace_leaves(kernel.function, args, kwargs, tensor)
     bound_args, bound_kwargs, arguments = bind_arguments(kernel, given, named, texts=False)
     arrays = tuple(argument.array.value for argument in arguments)
     return Operands(
         bound_args, bound_kwargs, tuple(replace(argument, array=None) for argument in arguments), arrays
     )
-
-
-def _names(function: Callable[..., Any], count: int) -> list[str]:
-    """Return the names of the first `count` positional arguments, as messages call them."""
-    names = list(inspect.signature(function).parameters)[:count]
-    return names + [f"argument {number}" for number in range(len(names), count)]
 
 
 def _tensor(kernel: Kernel, name: str, value: Any, place: Location | None) -> Any:

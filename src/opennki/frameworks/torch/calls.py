@@ -14,6 +14,7 @@ import torch
 from msgspec import Struct
 
 import opennki.frameworks.torch.operators  # noqa: F401  # which registers them
+from opennki.build.arguments import replace_leaves
 from opennki.build.launch import options_in_force
 from opennki.build.places import Caller, call_location
 from opennki.build.tracing import bound_call
@@ -21,7 +22,6 @@ from opennki.build.values import flatten
 from opennki.cache import CACHE
 from opennki.diag import Location, fail
 from opennki.diag.say import warn
-from opennki.frameworks.torch.arguments import replace_leaves
 from opennki.frameworks.torch.config import config_of, register_recipe
 from opennki.frameworks.torch.internals import compiler_options, is_fake, passing, traced_place
 from opennki.frameworks.torch.tensors import (

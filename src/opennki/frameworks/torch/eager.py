@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from opennki.build.arguments import replace_leaves
 from opennki.build.foreign import MISSED, QUICK
 from opennki.build.launch import compiled_call, options_in_force
 from opennki.build.places import call_location
@@ -14,7 +15,6 @@ from opennki.build.recall import call_key, recall, remember
 from opennki.build.values import nest
 from opennki.diag import fail
 from opennki.diag.say import warn
-from opennki.frameworks.torch.arguments import replace_leaves
 from opennki.frameworks.torch.tensors import (
     array_of,
     check_tensor,
