@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable
 from functools import partial
@@ -13,29 +12,11 @@ import pytest
 
 import opennki
 from opennki.diag import Diagnostic, OpenNkiError
+from tests.frameworks.degree_table import cells, expected, put_in_force
 from tests.unit.kernels import add_scaled, halve, ramp
 
 jax: Any = pytest.importorskip("jax")
 jnp: Any = jax.numpy
-
-ALLOWED = {"trn1": (1,), "trn2": (1, 2)}
-EITHER = (None, 1, 2)
-
-
-def oracle(
-    way: str, bracket: int | None, env: int | None, flag: int | None, option: int | None, target: str
-) -> str:
-    """Design §3, written down a second time."""
-    kernel = bracket or env or 1
-    graph = 1 if way == "at once" else option or flag or env or max(ALLOWED[target])
-    runtime = 1 if way == "at once" else env or graph
-    if kernel not in ALLOWED[target] or graph not in ALLOWED[target]:
-        return "NCC_EARG001"
-    if kernel != graph:
-        return "NCC_ENKI003" if kernel > graph else "NCC_EVRF066"
-    if runtime not in ALLOWED[target]:
-        return "NCC_EARG001"
-    return "values" if runtime == graph else "ONKI304"
 
 
 def outcome(call: Callable[[], Any]) -> str:
@@ -58,30 +39,16 @@ WAYS: dict[str, Callable[[Any, Any, int | None], Any]] = {
 }
 
 
-def cells(way: str) -> Any:
-    for bracket, env, flag, target in itertools.product(EITHER, EITHER, EITHER, ALLOWED):
-        for option in EITHER if way == "compiled" and flag != 2 else (None,):
-            yield bracket, env, flag, option, target
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_every_cell_of_the_table(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = set()
-    for cell in cells(way):
-        bracket, env, flag, option, target = cell
-        for name, value in (
-            ("NEURON_LOGICAL_NC_CONFIG", env),
-            ("NEURON_CC_FLAGS", None if flag is None else f"-O1 --lnc={flag}"),
-            ("NEURON_PLATFORM_TARGET_OVERRIDE", target),
-        ):
-            monkeypatch.delenv(name, raising=False)
-            if value is not None:
-                monkeypatch.setenv(name, str(value))
-        kernel = halve if bracket is None else halve[bracket]
+    for cell in cells(options=way == "compiled"):
+        put_in_force(cell, monkeypatch)
+        kernel = halve if cell.bracket is None else halve[cell.bracket]
         x = jnp.asarray(ramp(2, 2))
-        expected = oracle(way, *cell)
-        assert outcome(partial(WAYS[way], kernel, x, option)) == expected, cell
-        seen.add(expected)
+        right = expected(cell, is_eager=way == "at once")
+        assert outcome(partial(WAYS[way], kernel, x, cell.option)) == right, cell
+        seen.add(right)
     codes = {"NCC_ENKI003", "NCC_EARG001", "values"}
     assert seen == (codes if way == "at once" else codes | {"NCC_EVRF066", "ONKI304"})
 
