@@ -25,10 +25,9 @@ NAMES = (
     "growth",
     "simulation",
     "cache",
-    "torch_calls",
-    "jax_calls",
+    "framework_calls",
 )
-NEEDS = {"torch_calls": "torch", "jax_calls": "jax"}
+NEEDS = {"framework_calls": ("torch", "jax")}
 """What a benchmark cannot do without; where it is not installed the benchmark runs only when it is named."""
 
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("quick figures are not for the record: say where they go with --output")
     folder: Path = given.output or FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    able = [name for name in NAMES if name not in NEEDS or find_spec(NEEDS[name]) is not None]
+    able = [name for name in NAMES if all(find_spec(package) for package in NEEDS.get(name, ()))]
     for name in given.names or able:
         found = measure(name, given.quick)
         _write(name, found, folder)

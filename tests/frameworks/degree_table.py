@@ -15,7 +15,7 @@ EITHER = (None, 1, 2)
 
 
 class Cell(Struct, frozen=True):
-    """The kernel's bracket, the degree of the environment, of the flags, of the graph's option; the target."""
+    """Degrees of the kernel's bracket, the environment, the flags and the graph's option; the target."""
 
     bracket: int | None
     env: int | None
