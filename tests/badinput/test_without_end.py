@@ -202,3 +202,32 @@ def test_an_output_beyond_the_machine_is_refused() -> None:
 
 def test_the_limit_is_part_of_this_machines_memory() -> None:
     assert 1 << 28 < limits.memory_limit() < 1 << 44
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precise", "fits"),
+    [
+        ("float32", "1", 10),
+        ("float32", "0", 10),
+        ("bfloat16", "1", 20),
+        ("bfloat16", "0", 10),
+    ],
+)
+def test_tensors_count_by_the_bytes_that_they_are_kept_in(
+    dtype: str, precise: str, fits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(monkeypatch, 10)
+    monkeypatch.setenv("NKI_PRECISE_FP", precise)
+    made: list[int] = []
+
+    @nki.jit
+    def hungry(x: Any) -> Any:
+        kept = []
+        while True:
+            kept.append(nl.ndarray((128, 512), dtype=dtype, buffer=nl.sbuf))
+            made.append(len(kept))
+
+    with pytest.raises(OpenNkiError) as caught:
+        nki.simulate(hungry)(np.ones((1, 1), np.float32))
+    assert first(caught).code == "ONKI705"
+    assert made[-1] == fits - 1, "the input is held too"

@@ -107,13 +107,12 @@ class EagerRecorder(TraceRecorder):
     def enter(self, handle: BufferHandle) -> None:
         """Give a new buffer its storage, unwritten."""
         buffer = handle.buffer
+        kept = self._as_kept(buffer)
+        self._claim_memory(kept)
         self.handles[buffer.id] = handle
-        self._claim_memory(buffer)
         if buffer.space is Space.shared_hbm:
             handle.storage = self.launch.storage(buffer, self.constants.data(buffer.key))
-            return
-        kept = buffer if self.launch.precise else widened_buffer(buffer)
-        if kept.address is not None:
+        elif kept.address is not None:
             arena = self._arena(kept.space)
             handle.storage = arena.place(kept)
             arena.claim(kept, handle.storage)
@@ -121,19 +120,19 @@ class EagerRecorder(TraceRecorder):
             handle.storage = new_storage(kept)
             handle.storage.fill_unwritten(kept)
 
-    def _claim_memory(self, buffer: Buffer) -> None:
+    def _as_kept(self, buffer: Buffer) -> Buffer:
+        return buffer if self.launch.precise else widened_buffer(buffer)
+
+    def _claim_memory(self, kept: Buffer) -> None:
         """Count a tensor's bytes. Errors: ONKI705.
 
         Nobody says when a tensor dies; so those alive are counted when all that were made would be too much.
         """
-        more = buffer_bytes(buffer) * (1 if self.launch.precise else 4)
-        limit = limits.memory_limit() // self.degree
-        if self._held + more > limit:
-            self._held = sum(buffer_bytes(h.buffer) for h in self.handles.values()) - buffer_bytes(buffer)
-            at = self.place(buffer.location)[0] if buffer.location >= 0 else None
-            limits.check_memory(
-                self._held, more, tensor=buffer.name, at=at, core=self.core, cores=self.degree
-            )
+        more = buffer_bytes(kept)
+        if self._held + more > limits.memory_limit() // self.degree:
+            self._held = sum(buffer_bytes(self._as_kept(handle.buffer)) for handle in self.handles.values())
+            at = self.place(kept.location)[0] if kept.location >= 0 else None
+            limits.check_memory(self._held, more, tensor=kept.name, at=at, core=self.core, cores=self.degree)
         self._held += more
 
     def _arena(self, space: Space) -> Arena:
