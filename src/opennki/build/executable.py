@@ -19,7 +19,7 @@ from opennki.targets import Target
 if TYPE_CHECKING:
     from opennki.execute.numpy import Prepared
 
-__all__ = ["BakedCall", "Executable", "RunResult", "Runnable"]
+__all__ = ["BakedCall", "Executable", "RunResult", "Runnable", "check_count"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +29,18 @@ class RunResult(Struct, frozen=True):
 
     outputs: tuple[Array, ...]
     value: object
+
+
+def check_count(called: str, signature: Signature, values: Sequence[object]) -> None:
+    """Refuse more or fewer tensors than a signature has. Errors: ONKI006."""
+    inputs = signature.inputs
+    if len(values) != len(inputs):
+        names = ", ".join(f"`{tensor.name}`" for tensor in inputs) or "none"
+        fail(
+            "ONKI006",
+            problem=f"{called} takes {len(inputs)} arrays, got {len(values)}",
+            help=[f"pass its tensors in order: {names}"],
+        )
 
 
 class Runnable(Protocol):
@@ -91,14 +103,7 @@ class BakedCall:
 
     def execute(self, arrays: Sequence[Array]) -> RunResult:
         """Return what `run` returns, on the eager path of a framework, which no setting gives a degree."""
-        inputs = self.signature.inputs
-        if len(arrays) != len(inputs):
-            names = ", ".join(f"`{tensor.name}`" for tensor in inputs) or "none"
-            fail(
-                "ONKI006",
-                problem=f"kernel `{self.name}` takes {len(inputs)} arrays, got {len(arrays)}",
-                help=[f"pass its tensors in order: {names}"],
-            )
+        check_count(f"kernel `{self.name}`", self.signature, arrays)
         if self._prepared is None:
             from opennki.execute.numpy import prepare
 

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from opennki.build.executable import BakedCall, Executable, Runnable, RunResult
+from opennki.build.executable import BakedCall, Executable, Runnable, RunResult, check_count
 from opennki.diag import Diagnostic, fail
 from opennki.frameworks.torch.archive import checked_files, files_of, program_of
 from opennki.frameworks.torch.baking import (
@@ -111,13 +111,7 @@ class GraphExecutable(Executable):
         """Return the result as tensors, and each given value beside its tensor."""
         check_runtime(self.lnc, self._target)
         inputs = self.signature.inputs
-        if len(values) != len(inputs):
-            names = ", ".join(f"`{tensor.name}`" for tensor in inputs) or "none"
-            fail(
-                "ONKI006",
-                problem=f"the graph takes {len(inputs)} tensors, got {len(values)}",
-                help=[f"pass its tensors in order: {names}"],
-            )
+        check_count("the graph", self.signature, values)
         given = [(value, _checked(spec, value)) for spec, value in zip(inputs, values, strict=True)]
         tensors = iter(tensor for _, tensor in given)
         known = {spec.name for spec in inputs}
