@@ -76,7 +76,7 @@ def launch(kernel: Kernel, args: Sequence[object], kwargs: Mapping[str, object])
     traced, baked, arguments = compiled_call(kernel, args, kwargs)
     remember(kernel, call, traced, baked, arguments, args, kwargs)
     warn((*baked.findings, *traced.remarks))
-    return baked(*[array_of(kernel, argument) for argument in arguments])
+    return baked(*[argument.array for argument in arguments])
 
 
 def compiled_call(

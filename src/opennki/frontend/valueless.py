@@ -41,9 +41,6 @@ class Valueless:
             _refuse(self, "the format `" + spec.replace("{", "{{").replace("}", "}}") + "` of {}", ())
         return str(self)
 
-    def __round__(self, digits: object = None) -> NoReturn:
-        _refuse(self, "`round(…)` of {}", ())
-
     def __floordiv__(self, other: object) -> NoReturn:
         _refuse(self, "the operator `//` on {}", (_FLOOR.format(_spelled(self), _spelled(other)),))
 
